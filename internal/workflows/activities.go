@@ -1,0 +1,326 @@
+package workflows
+
+import "time"
+
+// OpenThreadInput asks a bot to open the thread of a new session: to post its
+// root under Key, unless it is already there.
+type OpenThreadInput struct {
+	Thread Thread `json:"thread"`
+	Key    string `json:"key"`
+	Title  string `json:"title"`
+	By     Actor  `json:"by"`
+	// Parent is the workflow ID of the session that was forked.
+	Parent string `json:"parent,omitempty"`
+}
+
+// PostInput asks a bot to post the message Key of the session. The bot reads
+// what to post by [QueryMessage], looks for the key first and posts at most once.
+type PostInput struct {
+	WorkflowID string `json:"workflow_id"`
+	Thread     Thread `json:"thread"`
+	Key        string `json:"key"`
+	// First is when the post was first tried: a retry looks for our own message
+	// from then on.
+	First time.Time `json:"first"`
+}
+
+// PostResult says where a message stands and which version of it.
+type PostResult struct {
+	Ref     string `json:"ref"`
+	Version int    `json:"version"`
+}
+
+// EditInput asks a bot to bring the message Ref to the newest view of Key.
+// While that view has running execs the activity fails retryably with
+// [ErrTypeRefresh] and its own next delay, and is cancelled when the view changes.
+type EditInput struct {
+	WorkflowID string `json:"workflow_id"`
+	Thread     Thread `json:"thread"`
+	Key        string `json:"key"`
+	Ref        string `json:"ref"`
+}
+
+// ModelInput is one model call: what is new since Transcript.
+type ModelInput struct {
+	WorkflowID string `json:"workflow_id"`
+	Model      string `json:"model"`
+	// Transcript is the reference of everything before; empty at the start.
+	Transcript string      `json:"transcript,omitempty"`
+	Append     []Item      `json:"append"`
+	Turn       int         `json:"turn"`
+	Step       int         `json:"step"`
+	Sandbox    *SandboxRef `json:"sandbox,omitempty"`
+	// Shared is true when more than one person speaks: the model is told who does.
+	Shared bool `json:"shared,omitempty"`
+	// NoCall only records Append in the transcript (a turn that was stopped).
+	NoCall bool `json:"no_call,omitempty"`
+}
+
+// Item is one thing that a model call adds to the transcript: a message or the
+// output of a tool call.
+type Item struct {
+	Message *Message `json:"message,omitempty"`
+	CallID  string   `json:"call_id,omitempty"`
+	Output  TextRef  `json:"output,omitzero"`
+}
+
+// ModelResult is what a model call gave.
+type ModelResult struct {
+	Transcript string     `json:"transcript"`
+	Calls      []ToolCall `json:"calls,omitempty"`
+	// Answer is the text; with calls it is talk between them.
+	Answer TextRef `json:"answer,omitzero"`
+	Usage  Usage   `json:"usage"`
+	Model  string  `json:"model"`
+	// Incomplete says why an answer was cut short, as a sentence; empty when whole.
+	Incomplete string `json:"incomplete,omitempty"`
+}
+
+// Tools that the model may call.
+const (
+	ToolShell     = "shell"
+	ToolReadFile  = "read_file"
+	ToolWriteFile = "write_file"
+)
+
+// ToolCall is one call the model asked for.
+type ToolCall struct {
+	// CallID is the model's own; every one gets an output.
+	CallID string `json:"call_id"`
+	Tool   string `json:"tool"`
+	// Args are the call's arguments as the model wrote them (JSON).
+	Args TextRef `json:"args"`
+	// Shown is the command, or "write_file path", unescaped, cut to
+	// MaxShownCommand bytes.
+	Shown string `json:"shown"`
+	// Bad says what is wrong with a call that cannot be carried out; it is
+	// answered with this sentence and never judged.
+	Bad string `json:"bad,omitempty"`
+}
+
+// ShellArgs are the arguments of [ToolShell].
+type ShellArgs struct {
+	Command string `json:"command"`
+	// Cwd is the directory it runs in, relative to the workspace or absolute;
+	// empty is the workspace's root.
+	Cwd string `json:"cwd,omitempty"`
+	// TimeoutSeconds bounds the command; 0 takes the default for its kind.
+	TimeoutSeconds int `json:"timeout_seconds,omitempty"`
+}
+
+// ReadFileArgs are the arguments of [ToolReadFile].
+type ReadFileArgs struct {
+	Path string `json:"path"`
+}
+
+// WriteFileArgs are the arguments of [ToolWriteFile].
+type WriteFileArgs struct {
+	Path    string `json:"path"`
+	Content string `json:"content"`
+}
+
+// SandboxRef names a session's sandbox and what the workflow must know of it.
+type SandboxRef struct {
+	Backend    string `json:"backend"`
+	ID         string `json:"id"`
+	Generation int    `json:"generation"`
+	// Queue serves the sandbox's activities.
+	Queue         string `json:"queue"`
+	Host          string `json:"host,omitempty"`
+	WorkspacePath string `json:"workspace_path,omitempty"` // as people on the host see it; empty when they cannot
+	Root          string `json:"root"`                     // the workspace root inside the sandbox
+	Home          string `json:"home,omitempty"`
+	Shell         string `json:"shell"`
+	Isolated      bool   `json:"isolated"`
+	Network       bool   `json:"network,omitempty"`
+	// Notice is an honest sentence for the header where isolation is missing.
+	Notice string `json:"notice,omitempty"`
+}
+
+// OpenInput opens or resumes a session's sandbox. It is idempotent.
+type OpenInput struct {
+	WorkflowID string `json:"workflow_id"`
+	Backend    string `json:"backend"`
+	Workspace  string `json:"workspace,omitempty"`
+	Root       string `json:"root,omitempty"`
+	Generation int    `json:"generation"`
+	// Snapshot is what a new generation is filled from; empty is the workspace's
+	// manifest.
+	Snapshot string `json:"snapshot,omitempty"`
+	// Current is set to resume: the sandbox must still be there, else
+	// ErrTypeSandboxGone.
+	Current *SandboxRef `json:"current,omitempty"`
+}
+
+// JudgeInput asks the gate about a tool call.
+type JudgeInput struct {
+	WorkflowID string     `json:"workflow_id"`
+	Sandbox    SandboxRef `json:"sandbox"`
+	Call       ToolCall   `json:"call"`
+}
+
+// Judgement is the gate's verdict, recorded in history before anything runs.
+type Judgement struct {
+	// Tier is one of safe, write, risky, critical, forbidden.
+	Tier    string   `json:"tier"`
+	Reasons []string `json:"reasons,omitempty"`
+	// Digest binds the verdict to what was judged: command, shell, working
+	// directory, environment changes, backend and generation, and the contents of
+	// the files that the command line itself runs.
+	Digest string `json:"digest"`
+	// Command is the escaped and masked text for people.
+	Command       TextRef       `json:"command"`
+	Displayable   bool          `json:"displayable"`
+	Detail        string        `json:"detail,omitempty"`
+	Cwd           string        `json:"cwd"`
+	Timeout       time.Duration `json:"timeout"`
+	PolicyVersion string        `json:"policy_version"`
+	// Rule says who must approve; meaningful for risky and critical.
+	Rule ApprovalRule `json:"rule,omitzero"`
+	// Bad answers a call that cannot run at all (too long, NUL bytes).
+	Bad string `json:"bad,omitempty"`
+}
+
+// ApprovalRule says what an approval takes.
+type ApprovalRule struct {
+	Required            int           `json:"required"`
+	Approvers           []string      `json:"approvers,omitempty"`
+	RequesterMayApprove bool          `json:"requester_may_approve,omitempty"`
+	TTL                 time.Duration `json:"ttl"`
+}
+
+// BindingInput asks whether what a digest binds is still so.
+type BindingInput struct {
+	WorkflowID string     `json:"workflow_id"`
+	Sandbox    SandboxRef `json:"sandbox"`
+	Call       ToolCall   `json:"call"`
+	Digest     string     `json:"digest"`
+}
+
+// BindingResult answers [BindingInput].
+type BindingResult struct {
+	Changed bool   `json:"changed"`
+	What    string `json:"what,omitempty"`
+}
+
+// RunInput runs a tool call whose verdict is in. The activity may be retried:
+// the exec ID makes the command run at most once.
+type RunInput struct {
+	WorkflowID string        `json:"workflow_id"`
+	Sandbox    SandboxRef    `json:"sandbox"`
+	Call       ToolCall      `json:"call"`
+	ExecID     string        `json:"exec_id"`
+	Digest     string        `json:"digest"`
+	Timeout    time.Duration `json:"timeout"`
+	// Attach is true where an earlier run of the workflow has started the exec:
+	// only then is the digest not checked again.
+	Attach bool `json:"attach,omitempty"`
+}
+
+// ToolResult is how a tool call ended.
+type ToolResult struct {
+	// State is completed, failed, cancelled or unknown; or "changed": what the
+	// digest binds is no longer so, and nothing ran.
+	State    string `json:"state"`
+	ExitCode *int   `json:"exit_code,omitempty"`
+	TimedOut bool   `json:"timed_out,omitempty"`
+	// Output is what the model gets: both streams, head and tail kept.
+	Output TextRef `json:"output,omitzero"`
+	// Tail is the last lines for the card, at most 10 and 1 KiB.
+	Tail        string    `json:"tail,omitempty"`
+	StdoutBytes int64     `json:"stdout_bytes,omitempty"`
+	StderrBytes int64     `json:"stderr_bytes,omitempty"`
+	StartedAt   time.Time `json:"started_at,omitzero"`
+	EndedAt     time.Time `json:"ended_at,omitzero"`
+	// Error is a sentence for people where State is failed, changed or unknown.
+	Error string `json:"error,omitempty"`
+}
+
+// ResultChanged is the [ToolResult] state of a call that did not run because
+// what its verdict binds had changed.
+const ResultChanged = "changed"
+
+// ExecProgress is the heartbeat detail of a running tool call: its live tail.
+type ExecProgress struct {
+	ExecID      string `json:"exec_id"`
+	Tail        string `json:"tail"`
+	StdoutBytes int64  `json:"stdout_bytes"`
+	StderrBytes int64  `json:"stderr_bytes"`
+}
+
+// SignalExecInput ends an exec's whole process group.
+type SignalExecInput struct {
+	WorkflowID string     `json:"workflow_id"`
+	Sandbox    SandboxRef `json:"sandbox"`
+	ExecID     string     `json:"exec_id"`
+	// Why is stop, timeout or destroy.
+	Why string `json:"why"`
+}
+
+// SnapshotInput takes the workspace's content at a turn's end.
+type SnapshotInput struct {
+	WorkflowID string     `json:"workflow_id"`
+	Sandbox    SandboxRef `json:"sandbox"`
+	Turn       int        `json:"turn"`
+	Previous   string     `json:"previous,omitempty"`
+}
+
+// SnapshotResult names a snapshot.
+type SnapshotResult struct {
+	Snapshot string `json:"snapshot"`
+	Bytes    int64  `json:"bytes"`
+	Files    int    `json:"files"`
+}
+
+// ReleaseInput releases or destroys a sandbox.
+type ReleaseInput struct {
+	WorkflowID string     `json:"workflow_id"`
+	Sandbox    SandboxRef `json:"sandbox"`
+}
+
+// Inventory is what a destroy would lose, for the question and the receipt.
+type Inventory struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+	// Unpushed describes commits that no remote has: "2 on fix/flaky".
+	Unpushed []string `json:"unpushed,omitempty"`
+	// Uncommitted counts changed files that no commit holds.
+	Uncommitted int `json:"uncommitted,omitempty"`
+}
+
+// QuerySessionInput asks a session for its last boundary.
+type QuerySessionInput struct {
+	WorkflowID string `json:"workflow_id"`
+}
+
+// UpdateSessionInput delivers an update to a session, awaited to acceptance.
+type UpdateSessionInput struct {
+	WorkflowID string         `json:"workflow_id"`
+	UpdateID   string         `json:"update_id"`
+	Switch     *SwitchBackend `json:"switch,omitempty"`
+}
+
+// SaveRegistryInput moves rows of ended sessions into the registry in the blob
+// store.
+type SaveRegistryInput struct {
+	ManagerID string       `json:"manager_id"`
+	Archive   string       `json:"archive,omitempty"`
+	Rows      []SessionRow `json:"rows"`
+}
+
+// SaveRegistryResult names the registry that holds the rows.
+type SaveRegistryResult struct {
+	Archive string `json:"archive"`
+}
+
+// FindSessionInput looks an ended session up in the registry.
+type FindSessionInput struct {
+	Archive    string `json:"archive"`
+	WorkflowID string `json:"workflow_id"`
+}
+
+// FindSessionResult answers [FindSessionInput].
+type FindSessionResult struct {
+	Found bool       `json:"found"`
+	Row   SessionRow `json:"row"`
+}

@@ -1,0 +1,109 @@
+package workflows
+
+// Names below are public: the temporal CLI and other clients use them. A value
+// is never reused for something else.
+const (
+	// WorkflowTypeAgent is one session: a thread and the workspace it owns.
+	WorkflowTypeAgent = "AgentWorkflow"
+	// WorkflowTypeManager starts and lists the sessions of one team, guild or site.
+	WorkflowTypeManager = "SessionManagerWorkflow"
+
+	// TaskQueueReasoning carries workflows and model activities.
+	TaskQueueReasoning = "agent-reasoning"
+	// TaskQueueSandbox carries sandbox activities that any worker can run. A
+	// sandbox that only one host reaches has TaskQueueSandbox + "/" + host.
+	TaskQueueSandbox = "sandbox-exec"
+)
+
+// Signals, updates and queries of AgentWorkflow.
+const (
+	SignalSendMessage = "send_message"
+	SignalSetTitle    = "set_title"
+	SignalDestroy     = "destroy"
+
+	UpdateDecideApproval = "decide_approval"
+	UpdateCancelTurn     = "cancel_turn"
+	UpdateSwitchBackend  = "switch_backend"
+	UpdatePause          = "pause"
+	UpdateSetModel       = "set_model"
+	UpdateRevokeGrant    = "revoke_grant"
+
+	QueryTurnState  = "get_turn_state"
+	QueryHistory    = "get_history"
+	QuerySnapshot   = "get_snapshot"
+	QuerySnapshotID = "get_snapshot_id"
+	QueryIsPaused   = "is_paused"
+	// QueryMessage answers what one message of the thread should show now.
+	QueryMessage = "get_message"
+	// QueryToolCall answers one tool call by its ID: where its output is.
+	QueryToolCall = "get_tool_call"
+)
+
+// Signals, updates and queries of SessionManagerWorkflow.
+const (
+	UpdateCreateSession  = "create_session"
+	UpdateForkSession    = "fork_session"
+	UpdateSwitchSession  = "switch_backend"
+	UpdateDestroySession = "destroy_session"
+
+	SignalRequestSession   = "request_session"
+	SignalRenameSession    = "rename_session"
+	SignalUpdateSnapshotID = "update_snapshot_id"
+	SignalShutdown         = "shutdown"
+
+	QueryListSessions = "list_sessions"
+)
+
+// Activity names. Each lives with what it drives: chat activities are served by
+// bots on a chat queue, the rest by workers.
+const (
+	ActivityOpenThread  = "OpenThread"
+	ActivityPostMessage = "PostMessage"
+	ActivityEditMessage = "EditMessage"
+
+	ActivityCallModel = "CallModel"
+
+	ActivityOpenSandbox    = "OpenSandbox"
+	ActivityJudgeToolCall  = "JudgeToolCall"
+	ActivityCheckBinding   = "CheckBinding"
+	ActivityRunTool        = "RunTool"
+	ActivitySignalExec     = "SignalExec"
+	ActivityTakeSnapshot   = "TakeSnapshot"
+	ActivityReleaseSandbox = "ReleaseSandbox"
+	ActivityDestroySandbox = "DestroySandbox"
+
+	ActivityQuerySession  = "QuerySession"
+	ActivityUpdateSession = "UpdateSession"
+	ActivitySaveRegistry  = "SaveRegistry"
+	ActivityFindSession   = "FindSession"
+)
+
+// Types of application errors that activities return and workflows act on.
+const (
+	// ErrTypeQuota, ErrTypeAuth and ErrTypeBadRequest end a model call for good:
+	// the message is a sentence for people.
+	ErrTypeQuota      = "ModelQuota"
+	ErrTypeAuth       = "ModelAuth"
+	ErrTypeBadRequest = "ModelBadRequest"
+	// ErrTypeRateLimited is retried by Temporal after the server's delay.
+	ErrTypeRateLimited = "RateLimited"
+	// ErrTypeSandboxGone: the sandbox existed by our record and is not there.
+	ErrTypeSandboxGone = "SandboxGone"
+	// ErrTypeSandboxUnavailable: the backend does not answer; nothing is lost.
+	ErrTypeSandboxUnavailable = "SandboxUnavailable"
+	// ErrTypeUnknownBackend: no worker here has that backend.
+	ErrTypeUnknownBackend = "UnknownBackend"
+	// ErrTypeRefresh makes Temporal run an edit again later; it is no fault.
+	ErrTypeRefresh = "Refresh"
+	// ErrTypeThreadGone: the thread was deleted or cannot be written to.
+	ErrTypeThreadGone = "ThreadGone"
+	// ErrTypeNotFound: the workflow asked for is not known.
+	ErrTypeNotFound = "NotFound"
+)
+
+// Search attributes that make sessions findable from the Web UI and by list.
+const (
+	SearchAttributeLiveness = "CountersignLiveness" // Keyword: active, waiting, paused, destroyed
+	SearchAttributeWaiting  = "CountersignWaiting"  // Int: approvals that wait now
+	SearchAttributePlatform = "CountersignPlatform" // Keyword
+)

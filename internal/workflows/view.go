@@ -1,0 +1,248 @@
+package workflows
+
+import "time"
+
+// Kinds of messages that a session shows in its thread.
+const (
+	KindHeader   = "header"
+	KindTurn     = "turn"
+	KindApproval = "approval"
+	KindAnswer   = "answer"
+	KindNotice   = "notice"
+)
+
+// Liveness of a session.
+const (
+	LivenessActive    = "active"
+	LivenessWaiting   = "waiting"
+	LivenessPaused    = "paused"
+	LivenessDestroyed = "destroyed"
+)
+
+// MessageView is what one message of the thread should show. The thread is a
+// projection of these: a bot posts and edits until the two agree.
+type MessageView struct {
+	// Key names the message within the session and never changes.
+	Key     string `json:"key"`
+	Kind    string `json:"kind"`
+	Version int    `json:"version"`
+	// Text is the answer or notice, in Markdown.
+	Text     TextRef       `json:"text,omitzero"`
+	Header   *HeaderView   `json:"header,omitempty"`
+	Turn     *TurnView     `json:"turn,omitempty"`
+	Approval *ApprovalView `json:"approval,omitempty"`
+	Buttons  []Button      `json:"buttons,omitempty"`
+	// Running names the execs whose live tail the message shows: while there are
+	// any, its edit is run again and again.
+	Running []string `json:"running,omitempty"`
+	// ReplyTo is the message ID this answers, where the platform can show that.
+	ReplyTo string `json:"reply_to,omitempty"`
+}
+
+// Button IDs.
+const (
+	ButtonApprove  = "approve"
+	ButtonDeny     = "deny"
+	ButtonReview   = "review"
+	ButtonStop     = "stop"
+	ButtonWithdraw = "withdraw"
+	// ButtonRunAgain and ButtonLeave decide about a command whose outcome is unknown.
+	ButtonRunAgain = "run_again"
+	ButtonLeave    = "leave"
+	// ButtonDestroy and ButtonKeep answer the question before a destroy.
+	ButtonDestroy = "destroy"
+	ButtonKeep    = "keep"
+)
+
+// Button is one button of a message.
+type Button struct {
+	ID    string `json:"id"`
+	Label string `json:"label"`
+}
+
+// HeaderView is the session's header.
+type HeaderView struct {
+	Title         string    `json:"title"`
+	Backend       string    `json:"backend"`
+	Isolated      bool      `json:"isolated"`
+	Workspace     string    `json:"workspace"`
+	WorkspacePath string    `json:"workspace_path,omitempty"`
+	Model         string    `json:"model"`
+	By            Actor     `json:"by"`
+	Liveness      string    `json:"liveness"`
+	Waiting       int       `json:"waiting,omitempty"`
+	DestroyedAt   time.Time `json:"destroyed_at,omitzero"`
+	Parent        string    `json:"parent,omitempty"`
+	Usage         Usage     `json:"usage,omitzero"`
+	// Notice is a standing honest sentence, such as that the sandbox is not isolated.
+	Notice string `json:"notice,omitempty"`
+}
+
+// States of a turn.
+const (
+	TurnWorking = "working"
+	TurnDone    = "done"
+	TurnStopped = "stopped"
+	TurnFailed  = "failed"
+)
+
+// TurnView is the turn card.
+type TurnView struct {
+	Number    int        `json:"number"`
+	State     string     `json:"state"`
+	StartedAt time.Time  `json:"started_at"`
+	EndedAt   time.Time  `json:"ended_at,omitzero"`
+	Calls     []CallView `json:"calls,omitempty"`
+	// Folded is how many older calls were dropped from Calls to keep state small.
+	Folded   int    `json:"folded,omitempty"`
+	Commands int    `json:"commands"`
+	Usage    Usage  `json:"usage,omitzero"`
+	By       Actor  `json:"by,omitzero"`
+	Error    string `json:"error,omitempty"`
+	// Hint says what to do about Error.
+	Hint   string `json:"hint,omitempty"`
+	Queued int    `json:"queued,omitempty"`
+}
+
+// States of a tool call; see DESIGN.md's words.
+const (
+	CallPending   = "pending"
+	CallAwaiting  = "awaiting_approval"
+	CallRunning   = "running"
+	CallCompleted = "completed"
+	CallDenied    = "denied"
+	CallFailed    = "failed"
+	CallExpired   = "expired"
+	CallCancelled = "cancelled"
+	CallUnknown   = "unknown"
+)
+
+// CallView is one tool call on a turn card.
+type CallView struct {
+	ID   string `json:"id"`
+	Tool string `json:"tool"`
+	// Command is what is shown of it: at most [MaxShownCommand] bytes, escaped.
+	Command   string    `json:"command"`
+	State     string    `json:"state"`
+	ExitCode  *int      `json:"exit_code,omitempty"`
+	StartedAt time.Time `json:"started_at,omitzero"`
+	EndedAt   time.Time `json:"ended_at,omitzero"`
+	Tail      string    `json:"tail,omitempty"`
+	// Note is a short remark: timed out, by whom denied, why it failed.
+	Note string `json:"note,omitempty"`
+	// ExecID names the exec; empty before one was started.
+	ExecID string `json:"exec_id,omitempty"`
+}
+
+// MaxShownCommand is how much of a command a turn card or list shows, in bytes.
+const MaxShownCommand = 1 << 10 // 1 KiB
+
+// States of an approval request.
+const (
+	ApprovalPending   = "pending"
+	ApprovalApproved  = "approved"
+	ApprovalDenied    = "denied"
+	ApprovalExpired   = "expired"
+	ApprovalChanged   = "changed"
+	ApprovalWithdrawn = "withdrawn"
+)
+
+// Vote is one person's recorded verdict.
+type Vote struct {
+	By      Actor     `json:"by"`
+	Verdict string    `json:"verdict"`
+	At      time.Time `json:"at"`
+	Reason  string    `json:"reason,omitempty"`
+}
+
+// ApprovalView is an approval card.
+type ApprovalView struct {
+	ID    string `json:"id"`
+	State string `json:"state"`
+	Tier  string `json:"tier"`
+	// Command is the escaped, masked text for display, whole when it is at most
+	// MaxInlineText bytes; Ref holds the whole one.
+	Command     TextRef `json:"command"`
+	Displayable bool    `json:"displayable"`
+	Cwd         string  `json:"cwd"`
+	Backend     string  `json:"backend"`
+	Workspace   string  `json:"workspace,omitempty"`
+	// Detail is the blob key of what Review shows beside the command: environment
+	// changes, script contents.
+	Detail    string    `json:"detail,omitempty"`
+	Reasons   []string  `json:"reasons"`
+	Digest    string    `json:"digest"`
+	ExpiresAt time.Time `json:"expires_at"`
+	Required  int       `json:"required"`
+	Votes     []Vote    `json:"votes,omitempty"`
+	// Approvers are the IDs and groups that may approve; "*" is everybody.
+	Approvers   []string  `json:"approvers,omitempty"`
+	RequestedBy []Actor   `json:"requested_by,omitempty"`
+	DecidedAt   time.Time `json:"decided_at,omitzero"`
+	// Result is filled when an approved call has ended.
+	CallState  string        `json:"call_state,omitempty"`
+	ExitCode   *int          `json:"exit_code,omitempty"`
+	Duration   time.Duration `json:"duration,omitempty"`
+	CallID     string        `json:"call_id"`
+	UnknownRun bool          `json:"unknown_run,omitempty"`
+	// Queued is how many messages wait behind the request.
+	Queued int `json:"queued,omitempty"`
+}
+
+// Usage counts tokens; Micros is money in millionths of the currency's unit, 0
+// where the model has no price.
+type Usage struct {
+	Input     int64 `json:"input,omitempty"`
+	Cached    int64 `json:"cached,omitempty"`
+	Output    int64 `json:"output,omitempty"`
+	Reasoning int64 `json:"reasoning,omitempty"`
+	Micros    int64 `json:"micros,omitempty"`
+	Calls     int   `json:"calls,omitempty"`
+}
+
+// Add returns the sum.
+func (u Usage) Add(v Usage) Usage {
+	u.Input += v.Input
+	u.Cached += v.Cached
+	u.Output += v.Output
+	u.Reasoning += v.Reasoning
+	u.Micros += v.Micros
+	u.Calls += v.Calls
+	return u
+}
+
+// TurnState answers [QueryTurnState].
+type TurnState struct {
+	WorkflowID string      `json:"workflow_id"`
+	Header     HeaderView  `json:"header"`
+	Turn       *TurnView   `json:"turn,omitempty"`
+	Approvals  []string    `json:"approvals,omitempty"`
+	Queued     int         `json:"queued"`
+	Turns      int         `json:"turns"`
+	Sandbox    *SandboxRef `json:"sandbox,omitempty"`
+	StartedAt  time.Time   `json:"started_at"`
+}
+
+// HistoryTurn is one recent turn in short.
+type HistoryTurn struct {
+	Number   int       `json:"number"`
+	At       time.Time `json:"at"`
+	Messages []string  `json:"messages"`
+	Commands []string  `json:"commands,omitempty"`
+	Answer   string    `json:"answer,omitempty"`
+	State    string    `json:"state"`
+}
+
+// History answers [QueryHistory].
+type History struct {
+	Turns      []HistoryTurn `json:"turns"`
+	Transcript string        `json:"transcript"`
+}
+
+// ToolCallInfo answers [QueryToolCall].
+type ToolCallInfo struct {
+	ID        string `json:"id"`
+	ExecID    string `json:"exec_id"`
+	OutputRef string `json:"output_ref,omitempty"`
+	Ended     bool   `json:"ended"`
+}
