@@ -1,0 +1,178 @@
+// Package config reads Countersign's settings.
+//
+// A setting has one key, such as approvals.ttl. It is read, strongest first,
+// from a flag, from the environment (COUNTERSIGN_APPROVALS_TTL), from the YAML
+// file (nested or dotted) and from the program's default. Unknown keys are
+// refused everywhere, and all faults are reported at once, each with its full
+// key and where it stands. [Fields] lists the keys; docs/configuration.md is
+// made from it.
+//
+// The package reads settings and nothing else: it opens no connection and
+// creates no directory.
+package config
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/contrib/envconfig"
+
+	"github.com/countersign/countersign/internal/telemetry"
+)
+
+// Secret is a setting whose value is never printed.
+type Secret = telemetry.Secret
+
+// DefaultFile is read from the working directory when no file is named; it may
+// be absent.
+const DefaultFile = "countersign.yaml"
+
+// EnvPrefix begins the name of every environment variable that is a setting.
+const EnvPrefix = "COUNTERSIGN_"
+
+// ModelOffline is the value of openai.model that selects the built-in offline
+// model.
+const ModelOffline = "offline"
+
+// Config is one process's settings after [Load]: defaults filled in, paths
+// absolute, checked. It holds secrets in [Secret] only, so it may be logged.
+type Config struct {
+	DataDir   string    `key:"data_dir" default:"./.countersign" doc:"All state of a single machine: Temporal's SQLite file, blobs, web chat, local sandboxes. Relative to the working directory."`
+	Log       Log       `key:"log"`
+	Blob      Blob      `key:"blob"`
+	Temporal  Temporal  `key:"temporal"`
+	OpenAI    OpenAI    `key:"openai"`
+	Sandbox   Sandbox   `key:"sandbox"`
+	Policy    Policy    `key:"policy"`
+	Approvals Approvals `key:"approvals"`
+	Web       Web       `key:"web"`
+	Slack     Slack     `key:"slack"`
+	Discord   Discord   `key:"discord"`
+
+	// profile is what temporal.* came to, with keys and headers in clear: behind
+	// a pointer, so that printing a Config prints an address.
+	profile  *envconfig.ClientConfigProfile
+	warnings []string
+}
+
+// Log is how the process logs, as JSON lines on stderr.
+type Log struct {
+	Level string `key:"level" default:"info" doc:"debug, info, warn or error. Logs are JSON lines on stderr."`
+}
+
+// Blob is where transcripts, long outputs and snapshots are kept.
+type Blob struct {
+	URL string `key:"url" default:"" shown:"file:// below data_dir" doc:"gocloud.dev/blob URL of the blob store."`
+}
+
+// Temporal is the connection to the Temporal server, resolved as the SDK's
+// envconfig does. cmd/dev embeds a server and reads none of it. Use
+// [Config.TemporalOptions] to dial.
+type Temporal struct {
+	Address   string      `key:"address" default:"" shown:"127.0.0.1:7233" doc:"host:port of the Temporal frontend. TEMPORAL_ADDRESS is read too."`
+	Namespace string      `key:"namespace" default:"" shown:"default" doc:"Temporal namespace. TEMPORAL_NAMESPACE is read too."`
+	APIKey    Secret      `key:"api_key" doc:"API key; turns TLS on. TEMPORAL_API_KEY is read too."`
+	TLS       TemporalTLS `key:"tls"`
+}
+
+// TemporalTLS is the TLS half of [Temporal]. Setting any of it turns TLS on.
+type TemporalTLS struct {
+	Enabled                 string `key:"enabled" default:"" shown:"on when another temporal.tls key or the API key is set" doc:"true or false. TEMPORAL_TLS is read too."`
+	ServerName              string `key:"server_name" default:"" doc:"Server name to verify instead of the address. TEMPORAL_TLS_SERVER_NAME is read too."`
+	ServerCACertPath        string `key:"server_ca_cert_path" default:"" doc:"PEM file of the server's CA. TEMPORAL_TLS_SERVER_CA_CERT_PATH is read too."`
+	ClientCertPath          string `key:"client_cert_path" default:"" doc:"PEM file of the client certificate. TEMPORAL_TLS_CLIENT_CERT_PATH is read too."`
+	ClientKeyPath           string `key:"client_key_path" default:"" doc:"PEM file of the client key. TEMPORAL_TLS_CLIENT_KEY_PATH is read too."`
+	DisableHostVerification bool   `key:"disable_host_verification" default:"false" doc:"Accept any server certificate; for tests only. TEMPORAL_TLS_DISABLE_HOST_VERIFICATION is read too."`
+}
+
+// OpenAI is the model side.
+type OpenAI struct {
+	APIKey  Secret `key:"api_key" doc:"API key. OPENAI_API_KEY is read too. Without a key and without a base URL the offline model answers."`
+	BaseURL string `key:"base_url" default:"" shown:"the API's" doc:"Base URL of a Responses API. OPENAI_BASE_URL is read too."`
+	Model   string `key:"model" default:"gpt-5.6-terra" doc:"Model name; 'offline' is the built-in offline model."`
+	State   string `key:"state" default:"stateless" doc:"'stateless' replays the transcript with each request; 'server' uses previous_response_id."`
+}
+
+// Offline says whether the built-in offline model answers: it was asked for,
+// or there is neither a key nor another base URL to call.
+func (o OpenAI) Offline() bool {
+	return o.Model == ModelOffline || (!o.APIKey.IsSet() && o.BaseURL == "")
+}
+
+// Sandbox is where commands run.
+type Sandbox struct {
+	Backend   string   `key:"backend" default:"local" doc:"Default backend of a new session."`
+	Workspace string   `key:"workspace" default:"" shown:"an empty directory; in cmd/dev the working directory" doc:"Directory that a new session's workspace is a copy of, its git-ignored files left out. It is never written."`
+	Timeout   Timeouts `key:"timeout"`
+}
+
+// Timeouts are how long a tool call may run before it is ended.
+type Timeouts struct {
+	Read    time.Duration `key:"read" default:"30s" doc:"Time-out of file tools that read."`
+	Shell   time.Duration `key:"shell" default:"120s" doc:"Time-out of a shell command, whatever its tier."`
+	Install time.Duration `key:"install" default:"600s" doc:"Time-out of a recognised package install."`
+}
+
+// Policy is the gate's rules.
+type Policy struct {
+	File string `key:"file" default:"" shown:"built in" doc:"policy.yaml to use instead of the built-in policy."`
+}
+
+// Approvals is who may approve what, and for how long.
+type Approvals struct {
+	TTL       time.Duration `key:"ttl" default:"24h" doc:"An approval request expires after this."`
+	Approvers []string      `key:"approvers" default:"" shown:"none; in cmd/dev *" doc:"IDs and group names of approvers; '*' is everybody. Without any, risky calls are refused with a sentence."`
+	Risky     ApprovalRule  `key:"risky"`
+	Critical  ApprovalRule  `key:"critical" default.required:"2"`
+}
+
+// ApprovalRule is what one tier's approval takes.
+type ApprovalRule struct {
+	Required            int  `key:"required" default:"1" doc:"Distinct approvers that a request of this tier needs."`
+	RequesterMayApprove bool `key:"requester_may_approve" default:"false" doc:"Whether those who asked may count as approvers of this tier."`
+}
+
+// Web is the built-in browser chat.
+type Web struct {
+	Listen string   `key:"listen" default:"127.0.0.1:8466" doc:"host:port of the web chat; port 0 takes a free one. cmd/dev accepts loopback hosts only."`
+	Token  Secret   `key:"token" shown:"random, kept in data_dir" doc:"Bearer token of the web chat in cmd/dev, where one token speaks for everybody (X-Act-As)."`
+	Tokens []Secret `key:"tokens" shown:"none" doc:"name=token for each person of the web chat in cmd/bot, which serves it when there is one."`
+}
+
+// Slack is the Slack adapter, which runs when its bot token is set.
+type Slack struct {
+	BotToken      Secret `key:"bot_token" doc:"Bot token, xoxb-…; Slack runs when it is set."`
+	AppToken      Secret `key:"app_token" doc:"App-level token, xapp-…, for socket mode."`
+	SigningSecret Secret `key:"signing_secret" doc:"Signing secret, for http mode."`
+	Mode          string `key:"mode" default:"socket" doc:"'socket' or 'http'."`
+	Listen        string `key:"listen" default:"" shown:"none" doc:"host:port that receives Slack's requests in http mode."`
+	APIURL        string `key:"api_url" default:"https://slack.com/api/" doc:"Base of the Web API; ends in /api/."`
+}
+
+// Discord is the Discord adapter, which runs when its token is set.
+type Discord struct {
+	Token         Secret `key:"token" doc:"Bot token; Discord runs when it is set."`
+	ApplicationID string `key:"application_id" default:"" shown:"asked of the API" doc:"Application ID."`
+	PublicKey     string `key:"public_key" default:"" shown:"none" doc:"Public key, hexadecimal, for interactions over HTTP."`
+	APIURL        string `key:"api_url" default:"https://discord.com/api/v10" doc:"Base of the REST API, with its version."`
+	GatewayURL    string `key:"gateway_url" default:"" shown:"asked of the API" doc:"Gateway to connect to instead of the one that the API names."`
+}
+
+// Warnings are sentences about settings that are accepted but probably not
+// meant, for the start-up log.
+func (c *Config) Warnings() []string { return c.warnings }
+
+// Secrets lists every secret that is set, for the logger to cut from its lines.
+func (c *Config) Secrets() []Secret {
+	var all []Secret
+	for _, f := range fieldsOf(c) {
+		switch p := f.ptr.(type) {
+		case *Secret:
+			if p.IsSet() {
+				all = append(all, *p)
+			}
+		case *[]Secret:
+			all = append(all, *p...)
+		}
+	}
+	return all
+}

@@ -1,0 +1,213 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/countersign/countersign/internal/telemetry"
+)
+
+// backends are the kinds of sandbox that sandbox.backend may name.
+var backends = []string{"local"}
+
+// planned are backends that the product's design names and this version does
+// not have: they are refused by name, not as a typing mistake.
+var planned = []string{"docker", "e2b", "daytona", "modal"}
+
+// blobDir is the blob store's directory below data_dir.
+const blobDir = "blobs"
+
+// finish makes paths absolute, fills in what depends on other settings, and
+// checks what can be checked without touching anything outside.
+func (c *Config) finish() Faults {
+	k := &checker{}
+	c.paths(k)
+	if _, err := telemetry.ParseLevel(c.Log.Level); err != nil {
+		k.fault("log.level", "%v", err)
+	}
+	if c.Blob.URL == "" {
+		c.Blob.URL = (&url.URL{
+			Scheme: "file", Path: filepath.Join(c.DataDir, blobDir),
+			RawQuery: "create_dir=true&no_tmp_dir=true",
+		}).String()
+	}
+	if u, err := url.Parse(c.Blob.URL); err != nil || u.Scheme == "" {
+		k.fault("blob.url", "is not a URL with a scheme such as file:///path")
+	}
+	c.checkModel(k)
+	c.checkSandbox(k)
+	c.checkApprovals(k)
+	c.checkWeb(k)
+	c.checkSlack(k)
+	c.checkDiscord(k)
+	c.warnings = k.warnings
+	return k.faults
+}
+
+type checker struct {
+	faults   Faults
+	warnings []string
+}
+
+func (k *checker) fault(key, format string, args ...any) {
+	k.faults = append(k.faults, Fault{Key: key, Problem: fmt.Sprintf(format, args...)})
+}
+
+func (k *checker) warn(format string, args ...any) {
+	k.warnings = append(k.warnings, fmt.Sprintf(format, args...))
+}
+
+func (k *checker) oneOf(key, got string, allowed ...string) {
+	if !slices.Contains(allowed, got) {
+		k.fault(key, "%q is not one of %s", got, strings.Join(allowed, ", "))
+	}
+}
+
+func (k *checker) positive(key string, d time.Duration) {
+	if d <= 0 {
+		k.fault(key, "must be longer than 0")
+	}
+}
+
+func (k *checker) hostPort(key, addr string) {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		k.fault(key, "%q is not host:port", addr)
+		return
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		k.fault(key, "%q has no port between 0 and 65535", addr)
+	}
+}
+
+func (k *checker) httpURL(key, text string) {
+	u, err := url.Parse(text)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		k.fault(key, "%q is not an http or https URL", text)
+	}
+}
+
+func (k *checker) absolute(key string, path *string) {
+	if *path == "" {
+		return
+	}
+	abs, err := filepath.Abs(*path)
+	if err != nil {
+		k.fault(key, "cannot be made absolute: %v", err)
+		return
+	}
+	*path = abs
+}
+
+func (k *checker) atLeastOne(key string, n int) {
+	if n < 1 {
+		k.fault(key, "must be at least 1")
+	}
+}
+
+// paths makes the path settings absolute: another process that reads them from
+// a snapshot has another working directory.
+func (c *Config) paths(k *checker) {
+	if c.DataDir == "" {
+		k.fault("data_dir", "must not be empty")
+	}
+	k.absolute("data_dir", &c.DataDir)
+	k.absolute("policy.file", &c.Policy.File)
+	k.absolute("sandbox.workspace", &c.Sandbox.Workspace)
+}
+
+func (c *Config) checkModel(k *checker) {
+	k.oneOf("openai.state", c.OpenAI.State, "stateless", "server")
+	if c.OpenAI.Model == "" {
+		k.fault("openai.model", "must not be empty")
+	}
+	if c.OpenAI.BaseURL != "" {
+		k.httpURL("openai.base_url", c.OpenAI.BaseURL)
+	}
+}
+
+func (c *Config) checkSandbox(k *checker) {
+	switch b := c.Sandbox.Backend; {
+	case slices.Contains(backends, b):
+	case slices.Contains(planned, b):
+		k.fault("sandbox.backend", "%s does not exist in this version; there is: %s", b, strings.Join(backends, ", "))
+	default:
+		k.fault("sandbox.backend", "%q is not a backend; there is: %s", b, strings.Join(backends, ", "))
+	}
+	k.positive("sandbox.timeout.read", c.Sandbox.Timeout.Read)
+	k.positive("sandbox.timeout.shell", c.Sandbox.Timeout.Shell)
+	k.positive("sandbox.timeout.install", c.Sandbox.Timeout.Install)
+}
+
+func (c *Config) checkApprovals(k *checker) {
+	a := c.Approvals
+	k.positive("approvals.ttl", a.TTL)
+	k.atLeastOne("approvals.risky.required", a.Risky.Required)
+	k.atLeastOne("approvals.critical.required", a.Critical.Required)
+	if len(a.Approvers) == 0 {
+		k.warn("approvals.approvers is empty: nobody may approve, so every call that needs an approval is refused")
+		return
+	}
+	if named := len(a.Approvers); !slices.Contains(a.Approvers, "*") && named < a.Critical.Required {
+		k.warn("approvals.approvers lists %d and approvals.critical.required is %d: "+
+			"unless one of them is a group, a critical call can never be approved", named, a.Critical.Required)
+	}
+}
+
+func (c *Config) checkWeb(k *checker) {
+	k.hostPort("web.listen", c.Web.Listen)
+	for i, s := range c.Web.Tokens {
+		name, token, ok := strings.Cut(s.Reveal(), "=")
+		if !ok || name == "" || token == "" {
+			k.fault("web.tokens", "item %d is not name=token", i+1)
+		}
+	}
+}
+
+func (c *Config) checkSlack(k *checker) {
+	s := c.Slack
+	k.oneOf("slack.mode", s.Mode, "socket", "http")
+	k.httpURL("slack.api_url", s.APIURL)
+	if !strings.HasSuffix(s.APIURL, "/api/") {
+		k.fault("slack.api_url", "%q does not end in /api/", s.APIURL)
+	}
+	if s.Listen != "" {
+		k.hostPort("slack.listen", s.Listen)
+	}
+	if !s.BotToken.IsSet() {
+		return
+	}
+	if !strings.HasPrefix(s.BotToken.Reveal(), "xoxb-") {
+		k.warn("slack.bot_token does not begin with xoxb-, as bot tokens do")
+	}
+	switch s.Mode {
+	case "socket":
+		if !s.AppToken.IsSet() {
+			k.fault("slack.app_token", "socket mode needs one")
+		} else if !strings.HasPrefix(s.AppToken.Reveal(), "xapp-") {
+			k.warn("slack.app_token does not begin with xapp-, as app-level tokens do")
+		}
+	case "http":
+		if !s.SigningSecret.IsSet() {
+			k.fault("slack.signing_secret", "http mode needs one")
+		}
+		if s.Listen == "" {
+			k.fault("slack.listen", "http mode needs one")
+		}
+	}
+}
+
+func (c *Config) checkDiscord(k *checker) {
+	k.httpURL("discord.api_url", c.Discord.APIURL)
+	if g := c.Discord.GatewayURL; g != "" {
+		if u, err := url.Parse(g); err != nil || (u.Scheme != "ws" && u.Scheme != "wss") || u.Host == "" {
+			k.fault("discord.gateway_url", "%q is not a ws or wss URL", g)
+		}
+	}
+}
