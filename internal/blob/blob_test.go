@@ -1,0 +1,132 @@
+package blob_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/blob"
+)
+
+func open(t *testing.T, url string) *blob.Store {
+	t.Helper()
+	s, err := blob.Open(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{"file": "file://" + filepath.Join(t.TempDir(), "a", "b"), "mem": "mem://"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, ctx := open(t, url), t.Context()
+
+			key, err := s.Put(ctx, "text", []byte("hello"))
+			require.NoError(t, err)
+			require.Equal(t, "text/2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824", key)
+			again, err := s.Put(ctx, "text", []byte("hello"))
+			require.NoError(t, err)
+			require.Equal(t, key, again)
+
+			got, err := s.Get(ctx, key)
+			require.NoError(t, err)
+			require.Equal(t, "hello", string(got))
+			for _, c := range []struct {
+				off, n int64
+				want   string
+			}{{0, 2, "he"}, {3, 99, "lo"}, {5, 1, ""}, {9, 1, ""}} {
+				got, err := s.GetRange(ctx, key, c.off, c.n)
+				require.NoError(t, err)
+				require.Equal(t, c.want, string(got))
+			}
+			_, err = s.GetMax(ctx, key, 4)
+			require.ErrorIs(t, err, blob.ErrTooLarge)
+			_, err = s.Get(ctx, "text/none")
+			require.ErrorIs(t, err, blob.ErrNotFound)
+			_, err = s.GetRange(ctx, "text/none", 0, 1)
+			require.ErrorIs(t, err, blob.ErrNotFound)
+
+			require.NoError(t, s.PutNew(ctx, "x/1", []byte("one")))
+			require.ErrorIs(t, s.PutNew(ctx, "x/1", []byte("two")), blob.ErrExists)
+			require.NoError(t, s.Write(ctx, "x/2", []byte("two")))
+			n, err := s.PutStream(ctx, "x/3", strings.NewReader("three"))
+			require.NoError(t, err)
+			require.EqualValues(t, 5, n)
+			require.Equal(t, []string{"x/1 3", "x/2 3", "x/3 5"}, list(t, s, "x/"))
+
+			require.NoError(t, s.Delete(ctx, "x/2"))
+			require.NoError(t, s.Delete(ctx, "x/2"))
+			require.Equal(t, []string{"x/1 3", "x/3 5"}, list(t, s, "x/"))
+			for _, bad := range []string{"", "/a", "a/", "a//b", "../a", "a/../../b", ".", "a/fileblob1"} {
+				require.ErrorIs(t, s.Write(ctx, bad, nil), blob.ErrBadKey, bad)
+			}
+		})
+	}
+}
+
+func list(t *testing.T, s *blob.Store, prefix string) []string {
+	t.Helper()
+	var out []string
+	for o, err := range s.List(t.Context(), prefix) {
+		require.NoError(t, err)
+		out = append(out, o.Key+" "+string(rune('0'+o.Size)))
+	}
+	return out
+}
+
+func TestFailedStreamLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "blobs")
+	s := open(t, "file://"+dir)
+	_, err := s.PutStream(t.Context(), "k/v", io.MultiReader(strings.NewReader("half"), iotest.ErrReader(errors.New("torn"))))
+	require.ErrorContains(t, err, "torn")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = s.PutStream(ctx, "k/w", strings.NewReader("late"))
+	require.Error(t, err)
+	require.NoError(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		require.False(t, err == nil && !d.IsDir(), "left behind: %s", p)
+		return err
+	}))
+}
+
+func TestFilesArePrivateAndBare(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "blobs")
+	s := open(t, "file://"+dir)
+	require.NoError(t, s.Write(t.Context(), "a/b", []byte("x")))
+	var files []string
+	require.NoError(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		require.NoError(t, err)
+		info, err := d.Info()
+		require.NoError(t, err)
+		require.Zero(t, info.Mode().Perm()&0o077, "%s is %s", p, info.Mode())
+		if !d.IsDir() {
+			files = append(files, d.Name())
+		}
+		return nil
+	}))
+	require.Equal(t, []string{"b"}, files)
+
+	// What a killed writer left is no blob.
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a", "fileblob123"), []byte("torn"), 0o600))
+	require.Equal(t, []string{"a/b 1"}, list(t, s, "a/"))
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"nosuch://x", "file://", "file:///tmp/x?metadata=", "://"} {
+		_, err := blob.Open(t.Context(), url)
+		require.Error(t, err, url)
+	}
+}
