@@ -1,0 +1,53 @@
+package devserver
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"go.temporal.io/server/common/log"
+	"go.temporal.io/server/common/log/tag"
+)
+
+// logger passes the server's warnings and errors on to slog and drops the
+// rest, which is hundreds of lines at each start.
+type logger struct{ out *slog.Logger }
+
+var (
+	_ log.Logger     = logger{}
+	_ log.WithLogger = logger{}
+)
+
+func (l logger) With(tags ...tag.Tag) log.Logger { return logger{out: l.out.With(attributes(tags)...)} }
+
+func (l logger) Debug(string, ...tag.Tag) {}
+func (l logger) Info(string, ...tag.Tag)  {}
+
+func (l logger) Warn(msg string, tags ...tag.Tag)   { l.write(slog.LevelWarn, msg, tags) }
+func (l logger) Error(msg string, tags ...tag.Tag)  { l.write(slog.LevelError, msg, tags) }
+func (l logger) DPanic(msg string, tags ...tag.Tag) { l.write(slog.LevelError, msg, tags) }
+
+// Panic must not return, by the interface's contract.
+func (l logger) Panic(msg string, tags ...tag.Tag) {
+	l.write(slog.LevelError, msg, tags)
+	panic("embedded Temporal server: " + msg)
+}
+
+// Fatal must not return either. The server calls it where it cannot go on, on
+// goroutines of its own: a panic there would print their stack and no more.
+func (l logger) Fatal(msg string, tags ...tag.Tag) {
+	l.write(slog.LevelError, msg, tags)
+	os.Exit(1)
+}
+
+func (l logger) write(level slog.Level, msg string, tags []tag.Tag) {
+	l.out.Log(context.Background(), level, msg, attributes(tags)...)
+}
+
+func attributes(tags []tag.Tag) []any {
+	out := make([]any, 0, len(tags))
+	for _, t := range tags {
+		out = append(out, slog.Any(t.Key(), t.Value()))
+	}
+	return out
+}
