@@ -161,6 +161,9 @@ type SessionRequest struct {
 	By        Actor   `json:"by"`
 	// From is set for a fork and for `new --from`.
 	From *Boundary `json:"from,omitempty"`
+	// Join: no new session is asked for; Task is a message for the session of
+	// Thread, which may still be opening.
+	Join bool `json:"join,omitempty"`
 }
 
 // ForkSession is the input of [UpdateForkSession].
@@ -267,4 +270,6 @@ type SessionList struct {
 	Next string `json:"next,omitempty"`
 	// Archive is the blob key of older, ended sessions; empty when there are none.
 	Archive string `json:"archive,omitempty"`
+	// Opening are the workflow IDs of sessions about to start.
+	Opening []string `json:"opening,omitempty"`
 }

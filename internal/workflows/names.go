@@ -76,6 +76,7 @@ const (
 	ActivityUpdateSession = "UpdateSession"
 	ActivitySaveRegistry  = "SaveRegistry"
 	ActivityFindSession   = "FindSession"
+	ActivityLoadRegistry  = "LoadRegistry"
 )
 
 // Types of application errors that activities return and workflows act on.

@@ -1,0 +1,315 @@
+package workflows
+
+import (
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// maxRejudged is how often a call is judged again because something it binds
+// keeps changing.
+const maxRejudged = 5
+
+// runCalls brings every call of the step to its end, each as soon as its own
+// verdict is in, or to a safe point when the run drains.
+func (s *session) runCalls(ctx workflow.Context) {
+	t := s.st.Turn
+	open := 0
+	for _, c := range t.Calls {
+		if !c.ended() {
+			open++
+		}
+	}
+	if open == 0 {
+		return
+	}
+	if !s.openSandbox(ctx) {
+		return
+	}
+	for _, c := range t.Calls {
+		if c.ended() {
+			continue
+		}
+		s.calls++
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			defer func() { s.calls-- }()
+			s.runCall(ctx, c)
+		})
+	}
+	_ = workflow.Await(ctx, func() bool { return s.calls == 0 || s.wanted })
+	if s.wanted {
+		s.drain()
+		_ = workflow.Await(ctx, func() bool { return s.calls == 0 })
+	}
+}
+
+// openSandbox makes sure that the session has its sandbox, once a turn. Where it
+// cannot, every open call fails with the reason, and the model is told.
+func (s *session) openSandbox(ctx workflow.Context) bool {
+	if s.opened {
+		return true
+	}
+	in := OpenInput{
+		WorkflowID: s.id, Backend: s.st.Backend, Workspace: s.st.Workspace, Root: s.st.Root,
+		Generation: s.st.Gen, Snapshot: s.st.Boundary.Snapshot, Current: s.st.Sandbox,
+	}
+	queue := TaskQueueSandbox
+	if s.st.Sandbox != nil {
+		queue = s.st.Sandbox.Queue
+	} else {
+		in.Generation = s.st.Gen + 1
+	}
+	var ref SandboxRef
+	err := workflow.ExecuteActivity(openOptions(ctx, queue), ActivityOpenSandbox, in).Get(ctx, &ref)
+	if err != nil {
+		s.sandboxFailed(ctx, err)
+		return false
+	}
+	s.st.Sandbox, s.st.Gen, s.opened = &ref, ref.Generation, true
+	s.header()
+	return true
+}
+
+func (s *session) sandboxFailed(ctx workflow.Context, err error) {
+	sentence := sentenceOf(err)
+	hint := "The session and its files are safe. Send a message to try again."
+	if isErrType(err, ErrTypeSandboxGone) {
+		hint = "What was saved at the last turn's end is safe: `fork` opens it in a new thread."
+	}
+	for _, c := range s.st.Turn.Calls {
+		if !c.ended() {
+			s.finish(ctx, c, CallFailed, sentence, modelText("failed", sentence))
+		}
+	}
+	s.collect()
+	s.failed(ctx, sentence, hint)
+}
+
+// runCall is one call's way: judged, perhaps held for approval, run.
+func (s *session) runCall(ctx workflow.Context, c *Call) {
+	for !c.ended() && !s.draining {
+		if s.st.Turn.Stop != nil && c.State != CallRunning {
+			s.cancelCall(ctx, c)
+			return
+		}
+		switch c.State {
+		case CallPending:
+			s.judge(ctx, c)
+		case CallAwaiting:
+			s.await(ctx, c)
+		case CallRunning:
+			s.runTool(ctx, c)
+		}
+	}
+}
+
+// cancelCall answers a call that a stop came before.
+func (s *session) cancelCall(ctx workflow.Context, c *Call) {
+	if a := s.pending(c.Approval); a != nil {
+		s.settle(ctx, a, ApprovalWithdrawn, s.st.Turn.Stop.By)
+	}
+	s.finish(ctx, c, CallCancelled, "", modelText("cancelled", "stopped by "+s.st.Turn.Stop.By.Label()+" before it ran"))
+	s.step(ctx)
+}
+
+// judge asks the gate. Nothing acts before its verdict is in history.
+func (s *session) judge(ctx workflow.Context, c *Call) {
+	if c.Bad != "" {
+		s.finish(ctx, c, CallFailed, c.Bad, modelText("failed", c.Bad))
+		s.step(ctx)
+		return
+	}
+	sb := *s.st.Sandbox
+	var j Judgement
+	err := workflow.ExecuteActivity(gateOptions(ctx, sb.Queue), ActivityJudgeToolCall, JudgeInput{
+		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall,
+	}).Get(ctx, &j)
+	if err != nil {
+		sentence := sentenceOf(err)
+		s.finish(ctx, c, CallFailed, sentence, modelText("failed", sentence))
+		s.step(ctx)
+		return
+	}
+	if s.st.Turn.Stop != nil {
+		return
+	}
+	c.Judgement = &j
+	s.judged(ctx, c)
+}
+
+func (s *session) judged(ctx workflow.Context, c *Call) {
+	j := c.Judgement
+	if j.Command.Text != "" {
+		s.callView(c).Command = cutText(j.Command.Text, MaxShownCommand)
+	}
+	switch {
+	case j.Bad != "":
+		s.finish(ctx, c, CallFailed, j.Bad, modelText("failed", j.Bad))
+		s.step(ctx)
+	case j.Tier == "safe" || j.Tier == "write":
+		s.start(ctx, c)
+	case j.Tier == "risky" || j.Tier == "critical":
+		s.request(ctx, c)
+	default:
+		why := "by policy: " + strings.Join(j.Reasons, "; ")
+		s.finish(ctx, c, CallDenied, why, modelText("denied", why+". This is never allowed; do not try again in another form."))
+		s.step(ctx)
+	}
+}
+
+// start marks a call as running; the exec begins with the activity.
+func (s *session) start(ctx workflow.Context, c *Call) {
+	c.State = CallRunning
+	v := s.callView(c)
+	v.State, v.StartedAt, v.ExecID = CallRunning, workflow.Now(ctx), c.execID()
+	s.cardChanged()
+}
+
+// runTool runs the call's exec, or attaches to it, until it ends, a stop ends
+// it, or the run drains: then the exec is left running for the next run.
+func (s *session) runTool(ctx workflow.Context, c *Call) {
+	sb, j := *s.st.Sandbox, c.Judgement
+	in := RunInput{
+		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, ExecID: c.execID(),
+		Digest: j.Digest, Timeout: j.Timeout, Attach: c.Started,
+	}
+	c.Started = true
+	s.st.Turn.Wrote = s.st.Turn.Wrote || j.Tier != "safe"
+	rctx, cancel := workflow.WithCancel(runOptions(ctx, sb.Queue, j.Timeout))
+	defer cancel()
+	f := workflow.ExecuteActivity(rctx, ActivityRunTool, in)
+	stop := func() bool { return s.st.Turn.Stop != nil }
+	_ = workflow.Await(ctx, func() bool { return f.IsReady() || s.draining || stop() })
+	if !f.IsReady() && stop() {
+		s.stopExec(ctx, c, f)
+	}
+	if !f.IsReady() {
+		if !s.draining {
+			s.unknown(ctx, c, "The worker did not answer the stop. The command may still be running.")
+		}
+		return
+	}
+	var res ToolResult
+	if err := f.Get(ctx, &res); err != nil {
+		s.unknown(ctx, c, sentenceOf(err))
+		return
+	}
+	s.ran(ctx, c, res)
+}
+
+// stopExec ends the exec's process group and waits for the activity to say so.
+func (s *session) stopExec(ctx workflow.Context, c *Call, f workflow.Future) {
+	sb := *s.st.Sandbox
+	why := "stop"
+	if s.st.Destroy != nil {
+		why = "destroy"
+	}
+	err := workflow.ExecuteActivity(stopOptions(ctx, sb.Queue), ActivitySignalExec, SignalExecInput{
+		WorkflowID: s.id, Sandbox: sb, ExecID: c.execID(), Why: why,
+	}).Get(ctx, nil)
+	if err != nil {
+		workflow.GetLogger(ctx).Warn("Exec was not signalled", "exec_id", c.execID(), "error", err)
+	}
+	_, _ = workflow.AwaitWithTimeout(ctx, 10*time.Second, f.IsReady)
+}
+
+// ran takes an exec's result.
+func (s *session) ran(ctx workflow.Context, c *Call, res ToolResult) {
+	switch res.State {
+	case ResultChanged:
+		s.rejudge(ctx, c, res.Error)
+		return
+	case CallUnknown:
+		s.unknown(ctx, c, res.Error)
+		return
+	}
+	if c.Tool == ToolShell && res.State != CallFailed {
+		s.st.Stats.Commands++
+		s.st.Turn.Card.Commands++
+	}
+	c.Result = &res
+	v := s.callView(c)
+	v.ExitCode, v.Tail = res.ExitCode, res.Tail
+	if !res.StartedAt.IsZero() {
+		v.StartedAt = res.StartedAt
+	}
+	note := res.Error
+	if res.TimedOut {
+		note = "timed out after " + c.Judgement.Timeout.String()
+	}
+	s.finish(ctx, c, res.State, note, res.Output)
+	if !res.EndedAt.IsZero() {
+		v.EndedAt = res.EndedAt
+	}
+	s.approvedEnded(c)
+	s.step(ctx)
+}
+
+// rejudge voids the verdict of a call whose binding has changed: it is judged
+// again, and asks again where it still must.
+func (s *session) rejudge(ctx workflow.Context, c *Call, what string) {
+	if p := s.approvalPost(c.Approval); p != nil && p.View.Approval.State == ApprovalApproved {
+		p.View.Approval.State = ApprovalChanged
+		s.changed(p)
+		for i := range s.st.Decided {
+			if s.st.Decided[i].ID == c.Approval {
+				s.st.Decided[i].State = ApprovalChanged
+			}
+		}
+	}
+	c.Rejudged++
+	if c.Rejudged >= maxRejudged {
+		why := "not run: what it depends on keeps changing (" + what + ")"
+		s.finish(ctx, c, CallFailed, why, modelText("failed", why))
+		s.step(ctx)
+		return
+	}
+	c.State, c.Judgement, c.Approval, c.Started = CallPending, nil, "", false
+	c.Attempt++
+	v := s.callView(c)
+	v.State, v.ExecID, v.StartedAt = CallPending, "", time.Time{}
+	s.cardChanged()
+}
+
+// unknown: the exec may have run. A person is asked before anything runs again;
+// after a stop there is nothing to ask.
+func (s *session) unknown(ctx workflow.Context, c *Call, why string) {
+	if s.st.Turn.Stop != nil {
+		s.finish(ctx, c, CallUnknown, why, modelText("unknown", why))
+		s.step(ctx)
+		return
+	}
+	s.requestUnknown(ctx, c, why)
+}
+
+// finish ends a call with its output for the model.
+func (s *session) finish(ctx workflow.Context, c *Call, state, note string, out TextRef) {
+	c.State, c.Output = state, out
+	v := s.callView(c)
+	v.State, v.Note, v.EndedAt = state, cutText(note, maxShort), workflow.Now(ctx)
+	s.cardChanged()
+	s.liveness(ctx)
+}
+
+// callView finds the call on the turn card; one that was folded away gets a
+// view that nobody sees.
+func (s *session) callView(c *Call) *CallView {
+	card := &s.st.Turn.Card
+	for i := range card.Calls {
+		if card.Calls[i].ID == c.ID {
+			return &card.Calls[i]
+		}
+	}
+	return &CallView{}
+}
+
+// modelText is the output of a call that did not run to its end.
+func modelText(state, why string) TextRef {
+	text := "state: " + state
+	if why != "" {
+		text += " — " + why
+	}
+	text = cutText(text, MaxInlineText)
+	return TextRef{Text: text, Bytes: len(text)}
+}

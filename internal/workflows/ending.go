@@ -1,0 +1,135 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// keepFor is how long a destroyed session's files stay in the blob store.
+const keepFor = 4 * 24 * time.Hour
+
+// pause snapshots and releases the sandbox; the next message resumes.
+func (s *session) pause(ctx workflow.Context) {
+	by := *s.st.PauseBy
+	s.st.PauseBy = nil
+	if sb := s.st.Sandbox; sb != nil {
+		if s.st.Boundary.Snapshot == "" || s.st.Boundary.Failed != "" {
+			s.snapshot(ctx)
+		}
+		err := workflow.ExecuteActivity(openOptions(ctx, sb.Queue), ActivityReleaseSandbox, ReleaseInput{
+			WorkflowID: s.id, Sandbox: *sb,
+		}).Get(ctx, nil)
+		if err != nil {
+			s.notice("The sandbox could not be released: " + sentenceOf(err) + " The session goes on; try `pause` again.")
+			return
+		}
+	}
+	s.st.Paused = true
+	s.opened = false
+	s.notice("Paused by " + by.Label() + ". The next message resumes it.")
+	s.liveness(ctx)
+	s.tellManager(ctx, SignalUpdateSnapshotID, UpdateSnapshotID{Boundary: s.boundary(), Liveness: s.now()})
+	s.step(ctx)
+}
+
+// destroy ends what runs at once; the main coroutine does the rest.
+func (s *session) destroy(ctx workflow.Context, d Destroy) {
+	if s.st.Destroy != nil {
+		return
+	}
+	s.st.Destroy = &d
+	if s.st.Turn != nil && s.st.Turn.Stop == nil {
+		s.stop(ctx, CancelTurn{By: d.By})
+	}
+}
+
+// end destroys the sandbox and closes the session with a receipt.
+func (s *session) end(ctx workflow.Context) error {
+	d := s.st.Destroy
+	var inv Inventory
+	if sb := s.st.Sandbox; sb != nil {
+		s.snapshot(ctx)
+		err := workflow.ExecuteActivity(openOptions(ctx, sb.Queue), ActivityDestroySandbox, ReleaseInput{
+			WorkflowID: s.id, Sandbox: *sb,
+		}).Get(ctx, &inv)
+		if err != nil {
+			s.notice("The sandbox could not be removed: " + sentenceOf(err) + " Its worker removes it when it finds it orphaned.")
+		}
+	}
+	s.st.DestroyAt = workflow.Now(ctx)
+	s.notice(s.receipt(d.By, inv))
+	s.liveness(ctx)
+	if p := s.post("header"); p != nil {
+		p.View.Buttons = nil
+	}
+	s.tellManager(ctx, SignalUpdateSnapshotID, UpdateSnapshotID{Boundary: s.boundary(), Liveness: LivenessDestroyed, Destroyed: true})
+	if err := workflow.Await(ctx, func() bool {
+		return s.settled() && !s.posting && s.calls == 0 && workflow.AllHandlersFinished(ctx)
+	}); err != nil {
+		return err
+	}
+	return nil
+}
+
+// receipt says what the session was and what is left of it.
+func (s *session) receipt(by Actor, inv Inventory) string {
+	st := s.st.Stats
+	var b strings.Builder
+	fmt.Fprintf(&b, "Destroyed by %s after %s. %s, %s, %s", by.Label(), Duration(s.st.DestroyAt.Sub(s.st.StartedAt)),
+		plural(s.st.Turns, "turn"), plural(st.Commands, "command"), plural(st.Approved+st.Denied, "approval"))
+	if detail := decidersText(st); detail != "" {
+		b.WriteString(" (" + detail + ")")
+	}
+	b.WriteString(".")
+	if s.st.Usage.Micros > 0 {
+		fmt.Fprintf(&b, " $%.2f.", float64(s.st.Usage.Micros)/1e6)
+	}
+	if len(inv.Unpushed) > 0 {
+		b.WriteString(" Unpushed commits: " + strings.Join(inv.Unpushed, ", ") + ".")
+	}
+	if inv.Uncommitted > 0 {
+		b.WriteString(" " + plural(inv.Uncommitted, "file") + " with changes that no commit holds.")
+	}
+	if n := len(s.st.Queue); n > 0 {
+		b.WriteString(" Not taken any more: " + plural(n, "message") + ".")
+	}
+	if s.st.Boundary.Snapshot != "" {
+		fmt.Fprintf(&b, " Files kept until %s: `new --from %s`.", s.st.DestroyAt.Add(keepFor).UTC().Format("2 Jan"), s.id)
+	}
+	return b.String()
+}
+
+func decidersText(st Stats) string {
+	names := workflow.DeterministicKeys(st.Deciders)
+	slices.Sort(names)
+	var parts []string
+	for _, n := range names {
+		parts = append(parts, fmt.Sprintf("%d %s", st.Deciders[n], n))
+	}
+	if st.Denied > 0 {
+		parts = append(parts, fmt.Sprintf("%d denied", st.Denied))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
+
+// Duration writes a duration as cards do: "0.4 s", "1 m 42 s", "3 h 12 m".
+func Duration(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f s", max(d, 0).Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%d m %d s", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%d h %d m", int(d.Hours()), int(d.Minutes())%60)
+}

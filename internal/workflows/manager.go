@@ -1,0 +1,551 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+const (
+	// maxRows is how many sessions a manager carries; older ended ones are in the
+	// registry in the blob store. 1,000 rows of 400 bytes stay well below the
+	// 2 MiB that a continue-as-new input may have.
+	maxRows = 1000
+	// maxAsked bounds the remembered request IDs.
+	maxAsked = 1000
+)
+
+// ManagerInput starts a manager, or continues one in a new run.
+type ManagerInput struct {
+	State *ManagerState `json:"state,omitempty"`
+}
+
+// ManagerState is what a manager carries from run to run.
+type ManagerState struct {
+	// Rows are the live sessions and the latest ended ones, oldest first.
+	Rows []SessionRow `json:"rows"`
+	// Opening are requests whose session has not started yet.
+	Opening []*Opening `json:"opening,omitempty"`
+	// Asked are the IDs of requests answered lately, with what they gave.
+	Asked []Asked `json:"asked,omitempty"`
+	// Archive is the registry of older sessions in the blob store.
+	Archive string `json:"archive,omitempty"`
+}
+
+// Opening is a session that is about to start.
+type Opening struct {
+	Request SessionRequest `json:"request"`
+	// Joined are messages for its thread that came before it started.
+	Joined []Message `json:"joined,omitempty"`
+	Parent string    `json:"parent,omitempty"`
+
+	active bool
+	done   bool
+	result SessionResult
+}
+
+// Asked is a request that was answered.
+type Asked struct {
+	ID     string        `json:"id"`
+	Result SessionResult `json:"result"`
+}
+
+// Manager is what a worker registers as SessionManagerWorkflow.
+type Manager struct {
+	Settings Settings
+}
+
+type manager struct {
+	id       string
+	set      Settings
+	st       *ManagerState
+	steps    int
+	wanted   bool
+	draining bool
+	shutdown bool
+	busy     int
+}
+
+// Workflow is SessionManagerWorkflow: it starts the sessions of one team, guild
+// or site and lists them.
+func (m *Manager) Workflow(ctx workflow.Context, in ManagerInput) error {
+	s := &manager{id: workflow.GetInfo(ctx).WorkflowExecution.ID, st: in.State}
+	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return m.Settings }).Get(&s.set); err != nil {
+		return err
+	}
+	if s.st == nil {
+		s.st = &ManagerState{}
+	}
+	if err := s.handlers(ctx); err != nil {
+		return err
+	}
+	if in.State == nil {
+		if err := s.restore(ctx); err != nil {
+			return err
+		}
+	}
+	workflow.Go(ctx, s.receive)
+	for _, o := range s.st.Opening {
+		s.open(ctx, o)
+	}
+	if err := workflow.Await(ctx, func() bool { return s.wanted || s.shutdown }); err != nil {
+		return err
+	}
+	s.draining = true
+	if err := workflow.Await(ctx, func() bool { return s.busy == 0 && workflow.AllHandlersFinished(ctx) }); err != nil {
+		return err
+	}
+	if s.shutdown {
+		return s.archive(ctx, len(s.st.Rows))
+	}
+	if err := s.trim(ctx); err != nil {
+		return err
+	}
+	s.drainSignals(ctx)
+	return workflow.NewContinueAsNewError(ctx, WorkflowTypeManager, ManagerInput{State: s.st})
+}
+
+// restore finds the registry of an earlier manager under the same ID.
+func (s *manager) restore(ctx workflow.Context) error {
+	var res SaveRegistryResult
+	err := workflow.ExecuteActivity(recordOptions(ctx), ActivityLoadRegistry, SaveRegistryInput{ManagerID: s.id}).Get(ctx, &res)
+	if err != nil {
+		return fmt.Errorf("loading the registry: %w", err)
+	}
+	s.st.Archive = res.Archive
+	return nil
+}
+
+func (s *manager) handlers(ctx workflow.Context) error {
+	return errors.Join(
+		managerUpdate(ctx, s, UpdateCreateSession, s.create),
+		managerUpdate(ctx, s, UpdateForkSession, s.fork),
+		managerUpdate(ctx, s, UpdateSwitchSession, s.switchBackend),
+		managerUpdate(ctx, s, UpdateDestroySession, s.destroy),
+		workflow.SetQueryHandler(ctx, QueryListSessions, s.list),
+	)
+}
+
+func managerUpdate[A, R any](ctx workflow.Context, s *manager, name string, handle func(workflow.Context, A) (R, error)) error {
+	return workflow.SetUpdateHandlerWithOptions(ctx, name, handle, workflow.UpdateHandlerOptions{
+		Validator: func(_ workflow.Context, _ A) error {
+			if s.draining {
+				return errDraining
+			}
+			return nil
+		},
+	})
+}
+
+func (s *manager) step(ctx workflow.Context) {
+	s.steps++
+	forced := s.set.ForceContinueAsNew > 0 && s.steps >= s.set.ForceContinueAsNew
+	if forced || workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
+		s.wanted = true
+	}
+}
+
+func (s *manager) receive(ctx workflow.Context) {
+	sel := workflow.NewSelector(ctx)
+	sel.AddReceive(workflow.GetSignalChannel(ctx, SignalRequestSession), func(c workflow.ReceiveChannel, _ bool) {
+		var r SessionRequest
+		c.Receive(ctx, &r)
+		s.request(ctx, r)
+	})
+	sel.AddReceive(workflow.GetSignalChannel(ctx, SignalRenameSession), func(c workflow.ReceiveChannel, _ bool) {
+		var r RenameSession
+		c.Receive(ctx, &r)
+		s.rename(ctx, r)
+	})
+	sel.AddReceive(workflow.GetSignalChannel(ctx, SignalUpdateSnapshotID), func(c workflow.ReceiveChannel, _ bool) {
+		var u UpdateSnapshotID
+		c.Receive(ctx, &u)
+		s.snapshot(ctx, u)
+	})
+	sel.AddReceive(workflow.GetSignalChannel(ctx, SignalShutdown), func(c workflow.ReceiveChannel, _ bool) {
+		c.Receive(ctx, nil)
+		s.shutdown = true
+	})
+	for ctx.Err() == nil && !s.draining {
+		sel.Select(ctx)
+	}
+}
+
+// drainSignals takes what arrived since the last task; what it opens is opened
+// by the next run.
+func (s *manager) drainSignals(ctx workflow.Context) {
+	for {
+		var r SessionRequest
+		if !workflow.GetSignalChannel(ctx, SignalRequestSession).ReceiveAsync(&r) {
+			break
+		}
+		s.request(ctx, r)
+	}
+	for {
+		var r RenameSession
+		if !workflow.GetSignalChannel(ctx, SignalRenameSession).ReceiveAsync(&r) {
+			break
+		}
+		s.rename(ctx, r)
+	}
+	for {
+		var u UpdateSnapshotID
+		if !workflow.GetSignalChannel(ctx, SignalUpdateSnapshotID).ReceiveAsync(&u) {
+			break
+		}
+		s.snapshot(ctx, u)
+	}
+}
+
+// request takes a request from chat: a new session, or a message for one that
+// is still opening.
+func (s *manager) request(ctx workflow.Context, r SessionRequest) {
+	if r.Join {
+		s.join(ctx, r)
+		return
+	}
+	if s.asked(r.ID) != nil || s.opening(r) != nil {
+		return
+	}
+	o := &Opening{Request: r}
+	s.st.Opening = append(s.st.Opening, o)
+	s.open(ctx, o)
+	s.step(ctx)
+}
+
+// join gives a message to the session of its thread, opening or live.
+func (s *manager) join(ctx workflow.Context, r SessionRequest) {
+	id := r.Thread.WorkflowID()
+	for _, o := range s.st.Opening {
+		if o.Request.Thread.ID != "" && o.Request.Thread.WorkflowID() == id {
+			o.Joined = append(o.Joined, r.Task)
+			return
+		}
+	}
+	if row := s.row(id); row != nil && row.Liveness != LivenessDestroyed {
+		s.forward(ctx, id, r.Task)
+	}
+}
+
+func (s *manager) forward(ctx workflow.Context, id string, m Message) {
+	f := workflow.SignalExternalWorkflow(ctx, id, "", SignalSendMessage, m)
+	s.busy++
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		defer func() { s.busy-- }()
+		if err := f.Get(ctx, nil); err != nil {
+			workflow.GetLogger(ctx).Warn("Message reached no session", "workflow_id", id, "error", err)
+		}
+	})
+}
+
+func (s *manager) asked(id string) *SessionResult {
+	for i := range s.st.Asked {
+		if s.st.Asked[i].ID == id {
+			return &s.st.Asked[i].Result
+		}
+	}
+	return nil
+}
+
+func (s *manager) opening(r SessionRequest) *Opening {
+	for _, o := range s.st.Opening {
+		if o.Request.ID == r.ID || (r.Thread.ID != "" && o.Request.Thread == r.Thread) {
+			return o
+		}
+	}
+	return nil
+}
+
+func (s *manager) row(id string) *SessionRow {
+	for i := range s.st.Rows {
+		if s.st.Rows[i].WorkflowID == id {
+			return &s.st.Rows[i]
+		}
+	}
+	return nil
+}
+
+// open brings a request to its session, in a coroutine of its own.
+func (s *manager) open(ctx workflow.Context, o *Opening) {
+	if o.active || s.draining {
+		return
+	}
+	o.active = true
+	s.busy++
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		defer func() { s.busy--; o.active = false }()
+		s.start(ctx, o)
+	})
+}
+
+// start posts the thread's root and starts the session under the thread's ID.
+func (s *manager) start(ctx workflow.Context, o *Opening) {
+	r := &o.Request
+	var thread Thread
+	err := workflow.ExecuteActivity(postOptions(ctx, r.Thread.PostQueue(), priorityApproval), ActivityOpenThread, OpenThreadInput{
+		Thread: r.Thread, Key: "root-" + r.ID, Title: r.Title, By: r.By, Parent: o.Parent,
+	}).Get(ctx, &thread)
+	if err != nil {
+		s.answer(ctx, o, SessionResult{Outcome: Outcome{OutcomeRefused, "The thread could not be opened: " + sentenceOf(err)}})
+		return
+	}
+	r.Thread = thread
+	id := thread.WorkflowID()
+	cctx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID: id, TaskQueue: TaskQueueReasoning,
+		ParentClosePolicy:     enumspb.PARENT_CLOSE_POLICY_ABANDON,
+		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+	})
+	child := workflow.ExecuteChildWorkflow(cctx, WorkflowTypeAgent, AgentInput{Request: *r, ManagerID: s.id})
+	err = child.GetChildWorkflowExecution().Get(ctx, nil)
+	if err != nil && !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		s.answer(ctx, o, SessionResult{Outcome: Outcome{OutcomeRefused, "The session could not be started."}})
+		return
+	}
+	for _, m := range o.Joined {
+		s.forward(ctx, id, m)
+	}
+	s.started(ctx, o)
+}
+
+func (s *manager) started(ctx workflow.Context, o *Opening) {
+	r := o.Request
+	id := r.Thread.WorkflowID()
+	turn := 0
+	if r.From != nil {
+		turn = r.From.Turn
+	}
+	if s.row(id) == nil {
+		row := SessionRow{
+			WorkflowID: id, Thread: r.Thread, Title: r.Title, Backend: r.Backend, Workspace: r.Workspace,
+			Liveness: LivenessActive, Parent: o.Parent, By: r.By, StartedAt: workflow.Now(ctx), Model: r.Model,
+		}
+		row.By.Groups = nil
+		if row.Title == "" {
+			row.Title = TitleOf(r.Task.Text.Text)
+		}
+		if row.Backend == "" {
+			row.Backend = s.set.Backend
+		}
+		s.st.Rows = append(s.st.Rows, row)
+	}
+	s.answer(ctx, o, SessionResult{
+		Outcome: Outcome{OutcomeRecorded, "Opened."}, WorkflowID: id, Thread: r.Thread, Turn: turn,
+	})
+}
+
+// answer ends an opening and remembers what its request gave.
+func (s *manager) answer(ctx workflow.Context, o *Opening, res SessionResult) {
+	o.result, o.done = res, true
+	s.st.Opening = slices.DeleteFunc(s.st.Opening, func(p *Opening) bool { return p == o })
+	s.st.Asked = append(s.st.Asked, Asked{ID: o.Request.ID, Result: res})
+	if over := len(s.st.Asked) - maxAsked; over > 0 {
+		s.st.Asked = slices.Delete(s.st.Asked, 0, over)
+	}
+	s.step(ctx)
+}
+
+// create answers [UpdateCreateSession].
+func (s *manager) create(ctx workflow.Context, r SessionRequest) (SessionResult, error) {
+	return s.begin(ctx, &Opening{Request: r})
+}
+
+func (s *manager) begin(ctx workflow.Context, o *Opening) (SessionResult, error) {
+	if res := s.asked(o.Request.ID); res != nil {
+		return *res, nil
+	}
+	if twin := s.opening(o.Request); twin != nil {
+		o = twin
+	} else {
+		s.st.Opening = append(s.st.Opening, o)
+		s.open(ctx, o)
+	}
+	err := workflow.Await(ctx, func() bool { return o.done })
+	return o.result, err
+}
+
+// fork answers [UpdateForkSession]: a new session from the source's last
+// boundary, whatever the source is doing.
+func (s *manager) fork(ctx workflow.Context, f ForkSession) (SessionResult, error) {
+	if res := s.asked(f.ID); res != nil {
+		return *res, nil
+	}
+	if f.Backend != "" && !slices.Contains(s.set.Backends, f.Backend) {
+		return refusal(f.Backend + " is not available here. There is: " + strings.Join(s.set.Backends, ", ") + "."), nil
+	}
+	b, refused, err := s.source(ctx, f)
+	if err != nil || refused != "" {
+		return refusal(refused), err
+	}
+	if b.Failed != "" {
+		return refusal("The source's files could not be saved at its last turn's end (" + b.Failed + "), so there is nothing whole to copy. Try again after its next turn."), nil
+	}
+	n := 1
+	if row := s.row(f.Source); row != nil {
+		row.Forks++
+		n = row.Forks
+	}
+	title := f.Title
+	if title == "" {
+		title = fmt.Sprintf("%s (fork #%d)", b.Title, n)
+	}
+	return s.begin(ctx, &Opening{Parent: f.Source, Request: SessionRequest{
+		ID: f.ID, Thread: f.Thread, Title: title, Task: f.Task, Backend: f.Backend,
+		Workspace: b.Workspace, Model: b.Model, By: f.By, From: &b,
+	}})
+}
+
+// source asks the session for its boundary; a closed one's is in the registry.
+func (s *manager) source(ctx workflow.Context, f ForkSession) (Boundary, string, error) {
+	row := s.row(f.Source)
+	live := row != nil && row.Liveness != LivenessDestroyed
+	if live {
+		var b Boundary
+		err := workflow.ExecuteActivity(gateOptions(ctx, TaskQueueReasoning), ActivityQuerySession, QuerySessionInput{WorkflowID: f.Source}).Get(ctx, &b)
+		if err != nil {
+			return b, "The source session did not answer. Try again.", nil
+		}
+		return b, "", nil
+	}
+	if row == nil && s.st.Archive != "" {
+		var res FindSessionResult
+		err := workflow.ExecuteActivity(recordOptions(ctx), ActivityFindSession, FindSessionInput{Archive: s.st.Archive, WorkflowID: f.Source}).Get(ctx, &res)
+		if err != nil {
+			return Boundary{}, "", err
+		}
+		if res.Found {
+			row = &res.Row
+		}
+	}
+	switch {
+	case row == nil:
+		return Boundary{}, "No session " + f.Source + " is known here. `list` shows those that are.", nil
+	case !f.OfClosed:
+		return Boundary{}, "That session was destroyed. Start anew from its files: `new --from " + f.Source + "`.", nil
+	}
+	return Boundary{
+		WorkflowID: row.WorkflowID, Turn: row.Turn, Snapshot: row.Snapshot, Transcript: row.Transcript,
+		Title: row.Title, Backend: row.Backend, Workspace: row.Workspace, Model: row.Model,
+	}, "", nil
+}
+
+func refusal(text string) SessionResult {
+	return SessionResult{Outcome: Outcome{OutcomeRefused, text}}
+}
+
+// switchBackend hands a switch to the session and returns its answer.
+func (s *manager) switchBackend(ctx workflow.Context, w SwitchSession) (Outcome, error) {
+	if row := s.row(w.WorkflowID); row == nil || row.Liveness == LivenessDestroyed {
+		return Outcome{OutcomeRefused, "No session runs in this thread."}, nil
+	}
+	var out Outcome
+	err := workflow.ExecuteActivity(gateOptions(ctx, TaskQueueReasoning), ActivityUpdateSession, UpdateSessionInput{
+		WorkflowID: w.WorkflowID, UpdateID: workflow.GetCurrentUpdateInfo(ctx).ID, Switch: &w.SwitchBackend,
+	}).Get(ctx, &out)
+	if err != nil {
+		return Outcome{OutcomeRefused, "The session did not answer; it stays where it was. Try again."}, nil
+	}
+	s.step(ctx)
+	return out, nil
+}
+
+// destroy signals the session; it ends by itself, with a receipt.
+func (s *manager) destroy(ctx workflow.Context, d DestroySession) (Outcome, error) {
+	row := s.row(d.WorkflowID)
+	if row == nil || row.Liveness == LivenessDestroyed {
+		return Outcome{OutcomeRefused, "No session runs in this thread; nothing was destroyed."}, nil
+	}
+	err := workflow.SignalExternalWorkflow(ctx, d.WorkflowID, "", SignalDestroy, Destroy{By: d.By, At: d.At}).Get(ctx, nil)
+	if err != nil {
+		return Outcome{OutcomeRefused, "The session has ended already."}, nil
+	}
+	s.step(ctx)
+	return Outcome{OutcomeRecorded, "Being destroyed; the receipt follows."}, nil
+}
+
+func (s *manager) rename(ctx workflow.Context, r RenameSession) {
+	if row := s.row(r.WorkflowID); row != nil {
+		row.Title = r.Title
+	}
+	s.step(ctx)
+}
+
+func (s *manager) snapshot(ctx workflow.Context, u UpdateSnapshotID) {
+	b := u.Boundary
+	if row := s.row(b.WorkflowID); row != nil {
+		row.Snapshot, row.Transcript, row.Turn = b.Snapshot, b.Transcript, b.Turn
+		row.Title, row.Model, row.Backend = b.Title, b.Model, b.Backend
+		row.Liveness = u.Liveness
+		if u.Destroyed {
+			row.Liveness = LivenessDestroyed
+		}
+	}
+	s.step(ctx)
+}
+
+// list answers [QueryListSessions].
+func (s *manager) list(q ListSessions) (SessionList, error) {
+	limit := min(q.Limit, 200)
+	if limit <= 0 {
+		limit = 50
+	}
+	out := SessionList{Sessions: []SessionRow{}, Archive: s.st.Archive}
+	skipping := q.Before != ""
+	for _, row := range slices.Backward(s.st.Rows) {
+		if skipping {
+			skipping = row.WorkflowID != q.Before
+			continue
+		}
+		if len(out.Sessions) == limit {
+			out.Next = out.Sessions[limit-1].WorkflowID
+			break
+		}
+		out.Sessions = append(out.Sessions, row)
+	}
+	for _, o := range s.st.Opening {
+		if t := o.Request.Thread; t.ID != "" && q.Before == "" {
+			out.Opening = append(out.Opening, t.WorkflowID())
+		}
+	}
+	return out, nil
+}
+
+// trim moves the oldest ended sessions into the registry, so that what a run
+// carries stays bounded.
+func (s *manager) trim(ctx workflow.Context) error {
+	over := len(s.st.Rows) - maxRows
+	if over <= 0 {
+		return nil
+	}
+	return s.archive(ctx, over)
+}
+
+// archive moves up to n of the oldest ended rows into the registry.
+func (s *manager) archive(ctx workflow.Context, n int) error {
+	var rows []SessionRow
+	keep := s.st.Rows[:0:0]
+	for _, r := range s.st.Rows {
+		if len(rows) < n && (r.Liveness == LivenessDestroyed || s.shutdown) {
+			rows = append(rows, r)
+			continue
+		}
+		keep = append(keep, r)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	var res SaveRegistryResult
+	err := workflow.ExecuteActivity(recordOptions(ctx), ActivitySaveRegistry, SaveRegistryInput{
+		ManagerID: s.id, Archive: s.st.Archive, Rows: rows,
+	}).Get(ctx, &res)
+	if err != nil {
+		return fmt.Errorf("saving the registry: %w", err)
+	}
+	s.st.Rows, s.st.Archive = keep, res.Archive
+	return nil
+}

@@ -1,0 +1,119 @@
+package workflows
+
+import (
+	"strconv"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// forever retries until the activity succeeds or fails for good: the other side
+// is only away.
+func forever(first, most time.Duration) *temporal.RetryPolicy {
+	return &temporal.RetryPolicy{InitialInterval: first, BackoffCoefficient: 2, MaximumInterval: most}
+}
+
+// postOptions: a post waits for a bot as long as it takes; one attempt is bounded
+// so that a hung connection is tried again.
+func postOptions(ctx workflow.Context, queue string, priority int) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:           queue,
+		StartToCloseTimeout: 60 * time.Second,
+		HeartbeatTimeout:    10 * time.Second,
+		WaitForCancellation: true,
+		RetryPolicy:         forever(500*time.Millisecond, 30*time.Second),
+		Priority:            temporal.Priority{PriorityKey: priority},
+	})
+}
+
+// modelOptions: a model may think for minutes; its server may be away for some.
+// After ten minutes of failures the turn ends with a sentence.
+func modelOptions(ctx workflow.Context) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              TaskQueueReasoning,
+		StartToCloseTimeout:    15 * time.Minute,
+		ScheduleToCloseTimeout: 30 * time.Minute,
+		HeartbeatTimeout:       10 * time.Second,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: time.Second, BackoffCoefficient: 2,
+			MaximumInterval: 30 * time.Second, MaximumAttempts: 20,
+		},
+	})
+}
+
+// recordOptions: bookkeeping in the blob store, without a model.
+func recordOptions(ctx workflow.Context) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:           TaskQueueReasoning,
+		StartToCloseTimeout: 2 * time.Minute,
+		RetryPolicy:         forever(500*time.Millisecond, 30*time.Second),
+	})
+}
+
+// openOptions: a backend may pull an image; a seed may be large. What stays
+// unavailable for two minutes is said in the thread.
+func openOptions(ctx workflow.Context, queue string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              queue,
+		StartToCloseTimeout:    10 * time.Minute,
+		ScheduleToCloseTimeout: 15 * time.Minute,
+		HeartbeatTimeout:       30 * time.Second,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2,
+			MaximumInterval: 10 * time.Second, MaximumAttempts: 8,
+		},
+	})
+}
+
+// gateOptions: looking at files and judging is quick; a worker that dies at it
+// is noticed by the short bound.
+func gateOptions(ctx workflow.Context, queue string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:           queue,
+		StartToCloseTimeout: 30 * time.Second,
+		HeartbeatTimeout:    10 * time.Second,
+		RetryPolicy:         forever(200*time.Millisecond, 10*time.Second),
+	})
+}
+
+// runOptions: the harness enforces the command's own time-out, so the bound here
+// only has to exceed it. The heartbeat time-out is what a dead worker costs.
+func runOptions(ctx workflow.Context, queue string, timeout time.Duration) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:           queue,
+		StartToCloseTimeout: timeout + 10*time.Minute,
+		HeartbeatTimeout:    5 * time.Second,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 1.5, MaximumInterval: 5 * time.Second,
+		},
+	})
+}
+
+// stopOptions: a stop is tried for a quarter of a minute; then the call's outcome
+// is unknown.
+func stopOptions(ctx workflow.Context, queue string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              queue,
+		StartToCloseTimeout:    10 * time.Second,
+		ScheduleToCloseTimeout: 15 * time.Second,
+		RetryPolicy:            forever(200*time.Millisecond, 2*time.Second),
+	})
+}
+
+// snapshotOptions: a large workspace takes minutes; a snapshot that fails five
+// times is shown as failed.
+func snapshotOptions(ctx workflow.Context, queue string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              queue,
+		StartToCloseTimeout:    30 * time.Minute,
+		ScheduleToCloseTimeout: 2 * time.Hour,
+		HeartbeatTimeout:       30 * time.Second,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: time.Second, BackoffCoefficient: 2,
+			MaximumInterval: 30 * time.Second, MaximumAttempts: 5,
+		},
+	})
+}

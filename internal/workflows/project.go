@@ -1,0 +1,219 @@
+package workflows
+
+import (
+	"errors"
+	"slices"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+// Priorities of chat tasks: lower runs first.
+const (
+	priorityApproval = 1
+	priorityAnswer   = 2
+	priorityProgress = 4
+)
+
+// edit is the one edit of a message that may be in flight.
+type edit struct {
+	active bool
+	cancel workflow.CancelFunc
+	// refreshing: the edit has seen, or may have seen, a running exec, and so
+	// repeats until it is cancelled.
+	refreshing bool
+}
+
+// post finds a message of the thread by its key.
+func (s *session) post(key string) *Post {
+	for _, p := range s.st.Posts {
+		if p.View.Key == key {
+			return p
+		}
+	}
+	return nil
+}
+
+// show adds a message to the thread.
+func (s *session) show(v MessageView) *Post {
+	v.Version = 1
+	p := &Post{View: v}
+	s.st.Posts = append(s.st.Posts, p)
+	return p
+}
+
+// notice adds a short message of our own.
+func (s *session) notice(text string) {
+	s.st.Notices++
+	p := s.show(MessageView{
+		Key: "notice-" + itoa(s.st.Notices), Kind: KindNotice,
+		Text: TextRef{Text: text, Bytes: len(text)},
+	})
+	p.Final = true
+}
+
+// changed marks a message's view as newer than what the thread shows. An edit
+// that repeats is cancelled, so that the next one reads the new view at once.
+func (s *session) changed(p *Post) {
+	if p == nil {
+		return
+	}
+	p.View.Version++
+	if !p.edit.active {
+		return
+	}
+	if p.edit.refreshing {
+		p.edit.cancel()
+	}
+	if len(p.View.Running) > 0 {
+		p.edit.refreshing = true
+	}
+}
+
+// project keeps the thread equal to the views until the run drains: posts one
+// after the other, in order; edits beside them, one for each message.
+func (s *session) project(ctx workflow.Context) {
+	workflow.Go(ctx, s.postLoop)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		for {
+			_ = workflow.Await(ctx, func() bool { return s.draining || s.stale() != nil || s.droppable() })
+			if ctx.Err() != nil || s.draining {
+				return
+			}
+			s.drop()
+			if p := s.stale(); p != nil {
+				p.edit = edit{active: true}
+				workflow.Go(ctx, func(ctx workflow.Context) { s.editLoop(ctx, p) })
+			}
+		}
+	})
+}
+
+// stale is a posted message whose view is newer and that no edit is working on.
+func (s *session) stale() *Post {
+	for _, p := range s.st.Posts {
+		if p.Ref != "" && !p.edit.active && p.behind() {
+			return p
+		}
+	}
+	return nil
+}
+
+func (p *Post) behind() bool { return !p.Gone && p.Shown < p.View.Version }
+
+func (p *Post) droppable() bool {
+	return p.Final && !p.edit.active && (p.Gone || (p.Ref != "" && !p.behind()))
+}
+
+func (s *session) droppable() bool {
+	return slices.ContainsFunc(s.st.Posts, (*Post).droppable)
+}
+
+// drop forgets messages that will not change any more.
+func (s *session) drop() {
+	s.st.Posts = slices.DeleteFunc(s.st.Posts, (*Post).droppable)
+}
+
+// settled reports whether the thread shows all that it should.
+func (s *session) settled() bool {
+	for _, p := range s.st.Posts {
+		if !p.Gone && (p.Ref == "" || p.behind() || p.edit.active) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *session) nextPost() *Post {
+	for _, p := range s.st.Posts {
+		if p.Ref == "" && !p.Gone {
+			return p
+		}
+	}
+	return nil
+}
+
+func (s *session) postLoop(ctx workflow.Context) {
+	for {
+		_ = workflow.Await(ctx, func() bool { return s.draining || s.nextPost() != nil })
+		if ctx.Err() != nil || s.draining {
+			return
+		}
+		s.posting = true
+		s.deliver(ctx, s.nextPost())
+		s.posting = false
+	}
+}
+
+// deliver posts one message. A thread that cannot be written to any more leaves
+// the message undelivered; who waits for it is told by Gone.
+func (s *session) deliver(ctx workflow.Context, p *Post) {
+	if p.First.IsZero() {
+		p.First = workflow.Now(ctx)
+	}
+	ctx = postOptions(ctx, s.st.Thread.PostQueue(), priorityOf(p.View.Kind))
+	var res PostResult
+	err := workflow.ExecuteActivity(ctx, ActivityPostMessage, PostInput{
+		WorkflowID: s.id, Thread: s.st.Thread, Key: p.View.Key, First: p.First,
+	}).Get(ctx, &res)
+	if err != nil {
+		workflow.GetLogger(ctx).Error("Message could not be posted", "key", p.View.Key, "error", err)
+		p.Gone = true
+		return
+	}
+	p.Ref, p.Shown = res.Ref, res.Version
+	// A view with running execs must be followed, whatever version was posted.
+	if len(p.View.Running) > 0 && !p.behind() {
+		p.View.Version++
+	}
+}
+
+func (s *session) editLoop(ctx workflow.Context, p *Post) {
+	defer func() { p.edit = edit{} }()
+	for p.behind() && !s.draining {
+		ectx, cancel := workflow.WithCancel(ctx)
+		p.edit = edit{active: true, cancel: cancel, refreshing: len(p.View.Running) > 0}
+		ectx = postOptions(ectx, s.st.Thread.EditQueue(), priorityOf(p.View.Kind))
+		var res PostResult
+		err := workflow.ExecuteActivity(ectx, ActivityEditMessage, EditInput{
+			WorkflowID: s.id, Thread: s.st.Thread, Key: p.View.Key, Ref: p.Ref,
+		}).Get(ectx, &res)
+		cancel()
+		switch {
+		case err == nil:
+			p.Shown = max(p.Shown, res.Version)
+		case temporal.IsCanceledError(err):
+		case isErrType(err, ErrTypeThreadGone):
+			p.Gone = true
+		default:
+			// Retried for ever by its policy, so this is a refusal: what is shown
+			// stays older than the state, and the next change tries again.
+			workflow.GetLogger(ctx).Error("Message could not be edited", "key", p.View.Key, "error", err)
+			p.Shown = p.View.Version
+		}
+	}
+}
+
+func priorityOf(kind string) int {
+	switch kind {
+	case KindApproval, KindHeader:
+		return priorityApproval
+	case KindAnswer, KindNotice:
+		return priorityAnswer
+	}
+	return priorityProgress
+}
+
+// isErrType reports whether err is an application error of the given type.
+func isErrType(err error, typ string) bool {
+	var app *temporal.ApplicationError
+	return errors.As(err, &app) && app.Type() == typ
+}
+
+// message answers [QueryMessage].
+func (s *session) message(key string) (MessageView, error) {
+	if p := s.post(key); p != nil {
+		return p.View, nil
+	}
+	return MessageView{}, errors.New("no message " + key + " is shown any more")
+}

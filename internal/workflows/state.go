@@ -1,0 +1,184 @@
+package workflows
+
+import (
+	"time"
+)
+
+// AgentInput starts a session, or continues one in a new run.
+type AgentInput struct {
+	Request SessionRequest `json:"request"`
+	// ManagerID is the manager that started the session.
+	ManagerID string `json:"manager_id"`
+	// State is what the run before this one carried over; nil at the start.
+	State *State `json:"state,omitempty"`
+}
+
+// Settings are what a worker brings to the workflows it runs. They are recorded
+// once a run, so that a worker with others can take the run over.
+type Settings struct {
+	// Model is the default model; Backend the default backend.
+	Model   string `json:"model"`
+	Backend string `json:"backend"`
+	// Backends are those that exist here.
+	Backends []string `json:"backends"`
+	// ForceContinueAsNew, in tests, continues as new after every so many steps.
+	ForceContinueAsNew int `json:"force_continue_as_new,omitempty"`
+	// MaxSteps bounds the model calls of a turn.
+	MaxSteps int `json:"max_steps"`
+}
+
+// State is all that a session carries from run to run. It stays small: long
+// texts are references.
+type State struct {
+	Thread    Thread    `json:"thread"`
+	ManagerID string    `json:"manager_id"`
+	Title     string    `json:"title"`
+	By        Actor     `json:"by"`
+	Parent    string    `json:"parent,omitempty"`
+	StartedAt time.Time `json:"started_at"`
+
+	Backend   string `json:"backend"`
+	Workspace string `json:"workspace,omitempty"`
+	Root      string `json:"root,omitempty"`
+	Model     string `json:"model"`
+
+	Seen  Seen      `json:"seen"`
+	Queue []Message `json:"queue,omitempty"`
+	// Speakers are the distinct people heard so far, at most two: more are not
+	// needed to know that the session is shared.
+	Speakers []string `json:"speakers,omitempty"`
+
+	Posts []*Post `json:"posts"`
+	// Notices, Approvals and Turns number the keys given out.
+	Notices   int `json:"notices"`
+	Requests  int `json:"requests"`
+	Turns     int `json:"turns"`
+	Turn      *Turn
+	Sandbox   *SandboxRef       `json:"sandbox,omitempty"`
+	Gen       int               `json:"gen"`
+	Pending   []*Approval       `json:"pending,omitempty"`
+	Decided   []DecidedApproval `json:"decided,omitempty"`
+	Boundary  Boundary          `json:"boundary"`
+	Usage     Usage             `json:"usage"`
+	Stats     Stats             `json:"stats"`
+	Recent    []HistoryTurn     `json:"recent,omitempty"`
+	Paused    bool              `json:"paused,omitempty"`
+	PauseBy   *Actor            `json:"pause_by,omitempty"`
+	Destroy   *Destroy          `json:"destroy,omitempty"`
+	Liveness  string            `json:"liveness"`
+	Waiting   int               `json:"waiting"`
+	DestroyAt time.Time         `json:"destroy_at,omitzero"`
+}
+
+// Stats are counted for the receipt.
+type Stats struct {
+	Commands int `json:"commands"`
+	Approved int `json:"approved"`
+	Denied   int `json:"denied"`
+	Expired  int `json:"expired"`
+	// Deciders counts decisions by person's label.
+	Deciders map[string]int `json:"deciders,omitempty"`
+}
+
+// Post is one message of the thread: what it should show, and where it stands.
+type Post struct {
+	View MessageView `json:"view"`
+	// Ref is the platform's reference once it is posted.
+	Ref string `json:"ref,omitempty"`
+	// Shown is the version last brought to the thread.
+	Shown int       `json:"shown"`
+	First time.Time `json:"first,omitzero"`
+	// Final posts are dropped once shown.
+	Final bool `json:"final,omitempty"`
+	// Gone: the platform does not have the message or its thread any more.
+	Gone bool `json:"gone,omitempty"`
+
+	edit edit
+}
+
+// Turn is the turn that runs.
+type Turn struct {
+	Number     int       `json:"number"`
+	StartedAt  time.Time `json:"started_at"`
+	Step       int       `json:"step"`
+	Requesters []Actor   `json:"requesters"`
+	// Append is what the next model call adds to the transcript.
+	Append []Item `json:"append,omitempty"`
+	// Calls are those of the current step.
+	Calls []*Call `json:"calls,omitempty"`
+	// Made counts the calls of the turn, for their IDs.
+	Made int      `json:"made"`
+	Card TurnView `json:"card"`
+	// Stop is set by cancel_turn and destroy.
+	Stop *CancelTurn `json:"stop,omitempty"`
+	// Wrote is true once something ran that may have changed the workspace.
+	Wrote    bool     `json:"wrote,omitempty"`
+	Messages []string `json:"messages,omitempty"`
+	Commands []string `json:"commands,omitempty"`
+}
+
+// Call is one tool call of the current step and how far it has come.
+type Call struct {
+	ToolCall
+	ID        string     `json:"id"`
+	State     string     `json:"state"`
+	Attempt   int        `json:"attempt"`
+	Judgement *Judgement `json:"judgement,omitempty"`
+	// Approval is the ID of the request that holds the call.
+	Approval string `json:"approval,omitempty"`
+	// Started is true once an exec was asked for: from then on it is attached to.
+	Started bool    `json:"started,omitempty"`
+	Output  TextRef `json:"output,omitzero"`
+	// OutputRef is where the whole output is found.
+	Result *ToolResult `json:"result,omitempty"`
+	// Rejudged counts verdicts that were void because something had changed.
+	Rejudged int `json:"rejudged,omitempty"`
+}
+
+// ended reports whether the call has an outcome.
+func (c *Call) ended() bool {
+	switch c.State {
+	case CallPending, CallAwaiting, CallRunning:
+		return false
+	}
+	return true
+}
+
+// execID names the exec of the call's current attempt.
+func (c *Call) execID() string {
+	return c.ID + ".x" + itoa(c.Attempt)
+}
+
+// Approval is a held tool call: a request and the votes on it.
+type Approval struct {
+	ID        string       `json:"id"`
+	Key       string       `json:"key"`
+	CallID    string       `json:"call_id"`
+	Rule      ApprovalRule `json:"rule"`
+	Digest    string       `json:"digest"`
+	Votes     []Vote       `json:"votes,omitempty"`
+	CreatedAt time.Time    `json:"created_at"`
+	// ExpiresAt counts from the card's delivery; zero until then.
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	// Quorum is true once enough people have approved.
+	Quorum bool `json:"quorum,omitempty"`
+	// UnknownRun asks whether to run again a command whose outcome is unknown.
+	UnknownRun bool   `json:"unknown_run,omitempty"`
+	State      string `json:"state"`
+	// Interactions are those already answered, so that a repeated click after a
+	// continue-as-new gets the same answer.
+	Interactions []string `json:"interactions,omitempty"`
+}
+
+// DecidedApproval is what is kept of a decided request for the session's life.
+type DecidedApproval struct {
+	ID    string    `json:"id"`
+	State string    `json:"state"`
+	By    string    `json:"by,omitempty"`
+	At    time.Time `json:"at"`
+	// Reason is the denier's, cut short.
+	Reason     string `json:"reason,omitempty"`
+	UnknownRun bool   `json:"unknown_run,omitempty"`
+	// Interactions whose votes were recorded.
+	Interactions []string `json:"interactions,omitempty"`
+}

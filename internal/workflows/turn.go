@@ -1,0 +1,335 @@
+package workflows
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+const (
+	// maxShownCalls is how many calls a turn card keeps; older ones are counted.
+	maxShownCalls = 40
+	// maxRecent is how many turns get_history answers in short.
+	maxRecent = 20
+	// maxShort bounds the texts of get_history, in bytes.
+	maxShort = 300
+	// maxShortLines bounds the messages and commands of a turn in get_history.
+	maxShortLines = 20
+	// defaultMaxSteps bounds the model calls of a turn.
+	defaultMaxSteps = 200
+)
+
+// beginTurn opens a turn with its card.
+func (s *session) beginTurn(ctx workflow.Context) {
+	s.st.Turns++
+	s.st.Paused = false
+	now := workflow.Now(ctx)
+	t := &Turn{Number: s.st.Turns, StartedAt: now}
+	t.Card = TurnView{Number: t.Number, State: TurnWorking, StartedAt: now}
+	s.st.Turn = t
+	s.opened = false
+	s.takeQueue()
+	s.show(MessageView{Key: turnKey(t), Kind: KindTurn, Turn: &t.Card, Buttons: stopButtons})
+	s.liveness(ctx)
+}
+
+var stopButtons = []Button{{ID: ButtonStop, Label: "Stop"}}
+
+func turnKey(t *Turn) string { return "turn-" + itoa(t.Number) }
+
+// takeQueue moves the waiting messages into the turn, in order.
+func (s *session) takeQueue() {
+	t := s.st.Turn
+	for i := range s.st.Queue {
+		m := s.st.Queue[i]
+		t.Append = append(t.Append, Item{Message: &m})
+		if len(t.Messages) < maxShortLines {
+			t.Messages = append(t.Messages, short(m.Text.Text))
+		}
+		if !slices.ContainsFunc(t.Requesters, func(a Actor) bool { return a.ID == m.Author.ID }) {
+			t.Requesters = append(t.Requesters, m.Author)
+		}
+		if len(s.st.Speakers) < 2 && !slices.Contains(s.st.Speakers, m.Author.ID) {
+			s.st.Speakers = append(s.st.Speakers, m.Author.ID)
+		}
+	}
+	s.st.Queue = nil
+	s.queued()
+}
+
+func short(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	return cutText(text, maxShort)
+}
+
+// cutText cuts at a rune's border and marks the cut.
+func cutText(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	n := limit
+	for n > 0 && text[n]&0xC0 == 0x80 {
+		n--
+	}
+	return text[:n] + "…"
+}
+
+// turn goes on with the turn until it ends or the run drains.
+func (s *session) turn(ctx workflow.Context) {
+	t := s.st.Turn
+	for {
+		s.runCalls(ctx)
+		if s.wanted || s.st.Turn == nil {
+			return
+		}
+		s.collect()
+		if t.Stop != nil {
+			s.stopped(ctx)
+			return
+		}
+		if t.Step >= s.maxSteps() {
+			s.failed(ctx, "The turn has made "+itoa(t.Step)+" model calls, its limit.", "Say how to go on, and a new turn starts.")
+			return
+		}
+		s.takeQueue()
+		res, err := s.callModel(ctx)
+		if err != nil {
+			s.modelFailed(ctx, err)
+			return
+		}
+		s.answered(ctx, res)
+		if len(res.Calls) == 0 {
+			s.done(ctx, res)
+			return
+		}
+		s.step(ctx)
+		if s.wanted {
+			return
+		}
+	}
+}
+
+func (s *session) maxSteps() int {
+	if s.set.MaxSteps > 0 {
+		return s.set.MaxSteps
+	}
+	return defaultMaxSteps
+}
+
+// callModel gives the model what is new and returns its answer. A stop cancels it.
+func (s *session) callModel(ctx workflow.Context) (ModelResult, error) {
+	t := s.st.Turn
+	mctx, cancel := workflow.WithCancel(modelOptions(ctx))
+	s.cancelModel = cancel
+	defer func() { s.cancelModel = nil; cancel() }()
+	var res ModelResult
+	err := workflow.ExecuteActivity(mctx, ActivityCallModel, ModelInput{
+		WorkflowID: s.id, Model: s.st.Model, Transcript: s.st.Boundary.Transcript, Append: t.Append,
+		Turn: t.Number, Step: t.Step, Sandbox: s.st.Sandbox, Shared: len(s.st.Speakers) > 1,
+	}).Get(mctx, &res)
+	return res, err
+}
+
+// answered records a model's answer: its calls become the turn's next step.
+func (s *session) answered(_ workflow.Context, res ModelResult) {
+	t := s.st.Turn
+	t.Step++
+	t.Append = nil
+	t.Calls = nil
+	s.st.Boundary.Transcript = res.Transcript
+	t.Card.Usage = t.Card.Usage.Add(res.Usage)
+	s.st.Usage = s.st.Usage.Add(res.Usage)
+	for _, tc := range res.Calls {
+		t.Made++
+		c := &Call{ToolCall: tc, State: CallPending, Attempt: 1, ID: s.st.Thread.ID + "." + itoa(t.Number) + "." + itoa(t.Made)}
+		t.Calls = append(t.Calls, c)
+		t.Card.Calls = append(t.Card.Calls, CallView{ID: c.ID, Tool: c.Tool, Command: c.Shown, State: CallPending})
+		if len(t.Commands) < maxShortLines {
+			t.Commands = append(t.Commands, short(c.Shown))
+		}
+	}
+	for over := len(t.Card.Calls) - maxShownCalls; over > 0; over-- {
+		t.Card.Calls = slices.Delete(t.Card.Calls, 0, 1)
+		t.Card.Folded++
+	}
+	s.cardChanged()
+}
+
+// collect turns ended calls into what the next model call adds: every call gets
+// an output.
+func (s *session) collect() {
+	t := s.st.Turn
+	for _, c := range t.Calls {
+		t.Append = append(t.Append, Item{CallID: c.CallID, Output: c.Output})
+	}
+	t.Calls = nil
+}
+
+// cardChanged brings the turn card's view up to date with the turn.
+func (s *session) cardChanged() {
+	t := s.st.Turn
+	if t == nil {
+		return
+	}
+	p := s.post(turnKey(t))
+	if p == nil {
+		return
+	}
+	p.View.Turn = &t.Card
+	p.View.Running = nil
+	for _, c := range t.Calls {
+		if c.State == CallRunning {
+			p.View.Running = append(p.View.Running, c.execID())
+		}
+	}
+	s.changed(p)
+}
+
+// done ends a turn with its answer; then the workspace is snapshotted.
+func (s *session) done(ctx workflow.Context, res ModelResult) {
+	t := s.st.Turn
+	text := res.Answer
+	if res.Incomplete != "" && text.Text == "" {
+		s.failed(ctx, res.Incomplete, "Ask again, or ask for less at once.")
+		return
+	}
+	if text.Text == "" {
+		text = TextRef{Text: "The model ended its turn without an answer."}
+	}
+	if res.Incomplete != "" {
+		s.notice(res.Incomplete)
+	}
+	p := s.show(MessageView{Key: "answer-" + itoa(t.Number), Kind: KindAnswer, Text: text})
+	p.Final = true
+	s.endTurn(ctx, TurnDone, short(text.Text))
+}
+
+// stopped ends a turn that a person ended. What the model asked for and got, and
+// the messages it has not seen, stay in the transcript.
+func (s *session) stopped(ctx workflow.Context) {
+	t := s.st.Turn
+	t.Card.By = t.Stop.By
+	s.record(ctx)
+	s.endTurn(ctx, TurnStopped, "stopped by "+t.Stop.By.Label())
+}
+
+func (s *session) failed(ctx workflow.Context, sentence, hint string) {
+	t := s.st.Turn
+	t.Card.Error, t.Card.Hint = sentence, hint
+	s.record(ctx)
+	s.endTurn(ctx, TurnFailed, sentence)
+}
+
+func (s *session) modelFailed(ctx workflow.Context, err error) {
+	if temporal.IsCanceledError(err) && s.st.Turn.Stop != nil {
+		s.stopped(ctx)
+		return
+	}
+	sentence, hint := "The model's server did not answer.", "Send a message to try again; nothing is lost."
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		sentence = app.Message()
+		switch app.Type() {
+		case ErrTypeQuota:
+			hint = "Raise the quota or change the key, then send a message to go on."
+		case ErrTypeAuth:
+			hint = "Set a valid OPENAI_API_KEY on the worker, then send a message to go on."
+		case ErrTypeBadRequest:
+			hint = "Change the model with `model <name>`, or send another message."
+		}
+	}
+	s.failed(ctx, sentence, hint)
+}
+
+// record appends what the model has not seen yet to the transcript, without
+// calling it: every call_id gets its output, every message is kept.
+func (s *session) record(ctx workflow.Context) {
+	t := s.st.Turn
+	if len(t.Append) == 0 {
+		return
+	}
+	var res ModelResult
+	err := workflow.ExecuteActivity(recordOptions(ctx), ActivityCallModel, ModelInput{
+		WorkflowID: s.id, Model: s.st.Model, Transcript: s.st.Boundary.Transcript, Append: t.Append,
+		Turn: t.Number, Step: t.Step, Sandbox: s.st.Sandbox, Shared: len(s.st.Speakers) > 1, NoCall: true,
+	}).Get(ctx, &res)
+	if err != nil {
+		workflow.GetLogger(ctx).Error("Turn was not recorded in the transcript", "error", err)
+		return
+	}
+	t.Append = nil
+	s.st.Boundary.Transcript = res.Transcript
+}
+
+// endTurn shows the turn's end, takes the boundary and forgets the turn.
+func (s *session) endTurn(ctx workflow.Context, state, answer string) {
+	t := s.st.Turn
+	t.Card.State, t.Card.EndedAt = state, workflow.Now(ctx)
+	card := t.Card
+	if p := s.post(turnKey(t)); p != nil {
+		p.View.Turn, p.View.Running, p.View.Buttons, p.Final = &card, nil, nil, true
+		s.changed(p)
+	}
+	for _, a := range s.st.Posts {
+		if a.View.Approval != nil && a.View.Approval.State != ApprovalPending {
+			a.Final = true
+		}
+	}
+	s.remember(t, state, answer)
+	if t.Wrote && s.st.Destroy == nil {
+		s.snapshot(ctx)
+	}
+	s.st.Boundary.Turn, s.st.Boundary.At = t.Number, workflow.Now(ctx)
+	s.st.Turn = nil
+	s.liveness(ctx)
+	s.step(ctx)
+}
+
+func (s *session) remember(t *Turn, state, answer string) {
+	s.st.Recent = append(s.st.Recent, HistoryTurn{
+		Number: t.Number, At: t.StartedAt, Messages: t.Messages, Commands: t.Commands, Answer: answer, State: state,
+	})
+	if over := len(s.st.Recent) - maxRecent; over > 0 {
+		s.st.Recent = slices.Delete(s.st.Recent, 0, over)
+	}
+}
+
+// snapshot takes the boundary's workspace. A failed one is shown; fork and
+// switch are refused until one succeeds.
+func (s *session) snapshot(ctx workflow.Context) {
+	if s.st.Sandbox == nil {
+		return
+	}
+	var res SnapshotResult
+	err := workflow.ExecuteActivity(snapshotOptions(ctx, s.st.Sandbox.Queue), ActivityTakeSnapshot, SnapshotInput{
+		WorkflowID: s.id, Sandbox: *s.st.Sandbox, Turn: s.st.Turns, Previous: s.st.Boundary.Snapshot,
+	}).Get(ctx, &res)
+	if err != nil {
+		s.st.Boundary.Failed = sentenceOf(err)
+		s.notice("The files could not be saved at the end of this turn: " + s.st.Boundary.Failed +
+			" The session and its files are there; fork and switch wait until a later turn's save succeeds.")
+		return
+	}
+	s.st.Boundary.Failed = ""
+	s.st.Boundary.Snapshot = res.Snapshot
+}
+
+// sentenceOf is what people are told of an activity's error.
+func sentenceOf(err error) string {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return app.Message()
+	}
+	var timeout *temporal.TimeoutError
+	if errors.As(err, &timeout) {
+		return "The worker did not answer in time."
+	}
+	return "The worker could not do it."
+}
+
+// duration cuts a duration to what a card shows.
+func duration(from, to time.Time) time.Duration { return to.Sub(from).Round(time.Millisecond) }

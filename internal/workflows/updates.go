@@ -1,0 +1,155 @@
+package workflows
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// errDraining rejects an update while the run drains for continue-as-new; the
+// bot sends it, with the same update ID, to the next run.
+var errDraining = errors.New("draining")
+
+// IsDraining reports whether an update was rejected because the run is about to
+// continue as new, given the rejection's message.
+func IsDraining(message string) bool { return strings.Contains(message, errDraining.Error()) }
+
+// handlers registers updates and queries.
+func (s *session) handlers(ctx workflow.Context) error {
+	return errors.Join(
+		onUpdate(ctx, UpdateDecideApproval, s.validDecision, s.decide),
+		onUpdate(ctx, UpdateCancelTurn, func(_ workflow.Context, c CancelTurn) error { return s.valid(c.By) }, s.cancelTurn),
+		onUpdate(ctx, UpdatePause, func(_ workflow.Context, p Pause) error { return s.valid(p.By) }, s.requestPause),
+		onUpdate(ctx, UpdateSetModel, func(_ workflow.Context, m SetModel) error { return s.valid(m.By) }, s.setModel),
+		onUpdate(ctx, UpdateSwitchBackend, func(_ workflow.Context, b SwitchBackend) error { return s.valid(b.By) }, s.switchBackend),
+		onUpdate(ctx, UpdateRevokeGrant, func(_ workflow.Context, r RevokeGrant) error { return s.valid(r.By) }, s.revokeGrant),
+		workflow.SetQueryHandler(ctx, QueryTurnState, s.turnState),
+		workflow.SetQueryHandler(ctx, QueryHistory, func() (History, error) {
+			return History{Turns: s.st.Recent, Transcript: s.st.Boundary.Transcript}, nil
+		}),
+		workflow.SetQueryHandler(ctx, QuerySnapshot, func() (Boundary, error) { return s.boundary(), nil }),
+		workflow.SetQueryHandler(ctx, QuerySnapshotID, func() (string, error) { return s.st.Boundary.Snapshot, nil }),
+		workflow.SetQueryHandler(ctx, QueryIsPaused, func() (bool, error) { return s.st.Paused, nil }),
+		workflow.SetQueryHandler(ctx, QueryMessage, s.message),
+		workflow.SetQueryHandler(ctx, QueryToolCall, s.toolCall),
+	)
+}
+
+func onUpdate[A any](ctx workflow.Context, name string, valid func(workflow.Context, A) error, handle func(workflow.Context, A) (Outcome, error)) error {
+	return workflow.SetUpdateHandlerWithOptions(ctx, name, handle, workflow.UpdateHandlerOptions{Validator: valid})
+}
+
+func (s *session) valid(by Actor) error {
+	if s.draining {
+		return errDraining
+	}
+	if by.ID == "" {
+		return errors.New("who asks is missing")
+	}
+	return nil
+}
+
+// cancelTurn ends the running turn at once.
+func (s *session) cancelTurn(ctx workflow.Context, c CancelTurn) (Outcome, error) {
+	t := s.st.Turn
+	switch {
+	case t == nil || t.Card.State != TurnWorking:
+		return Outcome{OutcomeRefused, "No turn is running."}, nil
+	case c.Turn != 0 && c.Turn != t.Number:
+		return Outcome{OutcomeRefused, "That turn has ended."}, nil
+	case t.Stop != nil:
+		return Outcome{OutcomeRecorded, t.Stop.By.Label() + " has stopped this already."}, nil
+	}
+	s.stop(ctx, c)
+	return Outcome{OutcomeRecorded, "Stopped."}, nil
+}
+
+func (s *session) stop(ctx workflow.Context, c CancelTurn) {
+	c.At = workflow.Now(ctx)
+	s.st.Turn.Stop = &c
+	if s.cancelModel != nil {
+		s.cancelModel()
+	}
+	s.step(ctx)
+}
+
+// requestPause asks for the sandbox's release at the turn's boundary.
+func (s *session) requestPause(_ workflow.Context, p Pause) (Outcome, error) {
+	if s.st.Destroy != nil {
+		return Outcome{OutcomeRefused, "This session is being destroyed."}, nil
+	}
+	if s.st.Paused {
+		return Outcome{OutcomeRecorded, "Paused already. The next message resumes it."}, nil
+	}
+	s.st.PauseBy = &p.By
+	if s.st.Turn != nil {
+		return Outcome{OutcomeRecorded, "It pauses when this turn has ended."}, nil
+	}
+	return Outcome{OutcomeRecorded, "Paused. The next message resumes it."}, nil
+}
+
+func (s *session) setModel(ctx workflow.Context, m SetModel) (Outcome, error) {
+	name := strings.TrimSpace(m.Model)
+	if name == "" || len(name) > 100 || strings.ContainsAny(name, " \t\n") {
+		return Outcome{OutcomeRefused, "Name one model, such as `model gpt-5.6-mini`."}, nil
+	}
+	s.st.Model = name
+	s.header()
+	s.step(ctx)
+	if s.st.Turn != nil {
+		return Outcome{OutcomeRecorded, "From the next model call on: " + name + "."}, nil
+	}
+	return Outcome{OutcomeRecorded, "From the next turn on: " + name + "."}, nil
+}
+
+// switchBackend refuses what cannot be: a backend that no worker here has, or
+// the one the session is on.
+func (s *session) switchBackend(_ workflow.Context, b SwitchBackend) (Outcome, error) {
+	if !slices.Contains(s.set.Backends, b.Backend) {
+		return Outcome{OutcomeRefused, b.Backend + " is not available here. There is: " + strings.Join(s.set.Backends, ", ") + ". The session stays on " + s.st.Backend + "."}, nil
+	}
+	if b.Root != "" {
+		return Outcome{OutcomeRefused, "No other roots are configured here. The session stays where it is."}, nil
+	}
+	return Outcome{OutcomeRefused, "The session is on " + b.Backend + " already."}, nil
+}
+
+func (s *session) revokeGrant(_ workflow.Context, r RevokeGrant) (Outcome, error) {
+	return Outcome{OutcomeRefused, "No permission " + r.GrantID + " stands in this session."}, nil
+}
+
+func (s *session) turnState() (TurnState, error) {
+	st := TurnState{WorkflowID: s.id, Queued: len(s.st.Queue), Turns: s.st.Turns, Sandbox: s.st.Sandbox, StartedAt: s.st.StartedAt}
+	if p := s.post("header"); p != nil && p.View.Header != nil {
+		st.Header = *p.View.Header
+	}
+	if s.st.Turn != nil {
+		card := s.st.Turn.Card
+		st.Turn = &card
+	}
+	for _, a := range s.st.Pending {
+		st.Approvals = append(st.Approvals, a.ID)
+	}
+	return st, nil
+}
+
+// boundary is what a fork copies.
+func (s *session) boundary() Boundary {
+	b := s.st.Boundary
+	b.WorkflowID, b.Title, b.Backend = s.id, s.st.Title, s.st.Backend
+	b.Workspace, b.Model = s.st.Workspace, s.st.Model
+	return b
+}
+
+func (s *session) toolCall(id string) (ToolCallInfo, error) {
+	if t := s.st.Turn; t != nil {
+		for _, c := range t.Calls {
+			if c.ID == id {
+				return ToolCallInfo{ID: id, ExecID: c.execID(), Ended: c.ended()}, nil
+			}
+		}
+	}
+	return ToolCallInfo{}, errors.New("no tool call " + id + " is running")
+}
