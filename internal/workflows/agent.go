@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"reflect"
 	"strings"
 	"unicode/utf8"
 
@@ -310,7 +309,7 @@ func (s *session) header() {
 	if sb := s.st.Sandbox; sb != nil {
 		h.Isolated, h.WorkspacePath, h.Notice = sb.Isolated, sb.WorkspacePath, sb.Notice
 	}
-	if reflect.DeepEqual(p.View.Header, h) {
+	if p.View.Header != nil && p.View.Header.same(h) {
 		return
 	}
 	p.View.Header = h

@@ -78,6 +78,15 @@ type HeaderView struct {
 	Notice string `json:"notice,omitempty"`
 }
 
+// same reports whether two headers show the same; who started a session never
+// changes.
+func (h *HeaderView) same(o *HeaderView) bool {
+	return h.Title == o.Title && h.Backend == o.Backend && h.Isolated == o.Isolated &&
+		h.Workspace == o.Workspace && h.WorkspacePath == o.WorkspacePath && h.Model == o.Model &&
+		h.Liveness == o.Liveness && h.Waiting == o.Waiting && h.DestroyedAt.Equal(o.DestroyedAt) &&
+		h.Parent == o.Parent && h.Usage == o.Usage && h.Notice == o.Notice
+}
+
 // States of a turn.
 const (
 	TurnWorking = "working"
