@@ -79,14 +79,14 @@ func (s *session) end(ctx workflow.Context) error {
 func (s *session) receipt(by Actor, inv Inventory) string {
 	st := s.st.Stats
 	var b strings.Builder
-	fmt.Fprintf(&b, "Destroyed by %s after %s. %s, %s, %s", by.Label(), Duration(s.st.DestroyAt.Sub(s.st.StartedAt)),
-		plural(s.st.Turns, "turn"), plural(st.Commands, "command"), plural(st.Approved+st.Denied, "approval"))
+	b.WriteString(fmt.Sprintf("Destroyed by %s after %s. %s, %s, %s", by.Label(), Duration(s.st.DestroyAt.Sub(s.st.StartedAt)),
+		plural(s.st.Turns, "turn"), plural(st.Commands, "command"), plural(st.Approved+st.Denied, "approval")))
 	if detail := decidersText(st); detail != "" {
 		b.WriteString(" (" + detail + ")")
 	}
 	b.WriteString(".")
 	if s.st.Usage.Micros > 0 {
-		fmt.Fprintf(&b, " $%.2f.", float64(s.st.Usage.Micros)/1e6)
+		b.WriteString(fmt.Sprintf(" $%.2f.", float64(s.st.Usage.Micros)/1e6))
 	}
 	if len(inv.Unpushed) > 0 {
 		b.WriteString(" Unpushed commits: " + strings.Join(inv.Unpushed, ", ") + ".")
@@ -98,7 +98,7 @@ func (s *session) receipt(by Actor, inv Inventory) string {
 		b.WriteString(" Not taken any more: " + plural(n, "message") + ".")
 	}
 	if s.st.Boundary.Snapshot != "" {
-		fmt.Fprintf(&b, " Files kept until %s: `new --from %s`.", s.st.DestroyAt.Add(keepFor).UTC().Format("2 Jan"), s.id)
+		b.WriteString(fmt.Sprintf(" Files kept until %s: `new --from %s`.", s.st.DestroyAt.Add(keepFor).UTC().Format("2 Jan"), s.id))
 	}
 	return b.String()
 }
