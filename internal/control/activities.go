@@ -1,0 +1,54 @@
+package control
+
+import (
+	"context"
+	"errors"
+
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// Activities are what managers call to reach a session and the registry.
+type Activities struct {
+	Client   *Client
+	Registry *Registry
+}
+
+// QuerySession asks a session for its last boundary.
+func (a *Activities) QuerySession(ctx context.Context, in workflows.QuerySessionInput) (workflows.Boundary, error) {
+	b, err := a.Client.Boundary(ctx, in.WorkflowID)
+	return b, final(err)
+}
+
+// UpdateSession hands an update to a session and returns its answer.
+func (a *Activities) UpdateSession(ctx context.Context, in workflows.UpdateSessionInput) (workflows.Outcome, error) {
+	if in.Switch == nil {
+		return workflows.Outcome{}, temporal.NewNonRetryableApplicationError("no update was named", workflows.ErrTypeNotFound, nil)
+	}
+	out, err := update[workflows.Outcome](ctx, a.Client, in.WorkflowID, workflows.UpdateSwitchBackend, in.UpdateID, *in.Switch)
+	return out, final(err)
+}
+
+// SaveRegistry moves rows into the registry.
+func (a *Activities) SaveRegistry(ctx context.Context, in workflows.SaveRegistryInput) (workflows.SaveRegistryResult, error) {
+	return a.Registry.Save(ctx, in)
+}
+
+// LoadRegistry finds what an earlier manager saved.
+func (a *Activities) LoadRegistry(ctx context.Context, in workflows.SaveRegistryInput) (workflows.SaveRegistryResult, error) {
+	return a.Registry.Load(ctx, in)
+}
+
+// FindSession looks an ended session up.
+func (a *Activities) FindSession(ctx context.Context, in workflows.FindSessionInput) (workflows.FindSessionResult, error) {
+	return a.Registry.Find(ctx, in)
+}
+
+// final marks what a retry cannot mend.
+func final(err error) error {
+	if errors.Is(err, workflows.ErrNoSession) {
+		return temporal.NewNonRetryableApplicationError(err.Error(), workflows.ErrTypeNotFound, err)
+	}
+	return err
+}

@@ -1,0 +1,278 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+const (
+	// answerWithin bounds an update or query that a person waits for: chat
+	// services want an answer within 3 seconds.
+	answerWithin = 2500 * time.Millisecond
+	// drainRetry is the pause before an update that met a draining run is sent to
+	// the next one.
+	drainRetry = 50 * time.Millisecond
+)
+
+// Client reaches sessions and managers. It is safe for concurrent use.
+type Client struct {
+	temporal client.Client
+	registry *Registry
+}
+
+// New returns a client over a connected Temporal client. The registry, which may
+// be nil, lets [Client.List] page through ended sessions.
+func New(t client.Client, r *Registry) *Client { return &Client{temporal: t, registry: r} }
+
+// RequestSession asks the thread's manager for a new session, starting the
+// manager if there is none. It returns once Temporal has the request.
+func (c *Client) RequestSession(ctx context.Context, r workflows.SessionRequest) error {
+	_, err := c.temporal.SignalWithStartWorkflow(ctx, r.Thread.ManagerID(), workflows.SignalRequestSession, r,
+		managerOptions(r.Thread.ManagerID()), workflows.WorkflowTypeManager, workflows.ManagerInput{})
+	return translate("asking for a session", err)
+}
+
+func managerOptions(id string) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID: id, TaskQueue: workflows.TaskQueueReasoning,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+	}
+}
+
+// SendMessage gives a message to the thread's session; one that is still opening
+// gets it from the manager. It returns [workflows.ErrNoSession] where there is
+// none or it was destroyed.
+func (c *Client) SendMessage(ctx context.Context, workflowID string, m workflows.Message) error {
+	err := c.signal(ctx, workflowID, workflows.SignalSendMessage, m)
+	if !errors.Is(err, workflows.ErrNoSession) {
+		return err
+	}
+	thread, perr := workflows.ParseWorkflowID(workflowID)
+	if perr != nil {
+		return err
+	}
+	list, lerr := c.List(ctx, thread.ManagerID(), workflows.ListSessions{Limit: 200})
+	if lerr != nil {
+		return lerr
+	}
+	for _, id := range list.Opening {
+		if id == workflowID {
+			return c.RequestSession(ctx, workflows.SessionRequest{ID: m.ID, Thread: thread, Task: m, By: m.Author, Join: true})
+		}
+	}
+	for _, row := range list.Sessions {
+		if row.WorkflowID == workflowID && row.Liveness != workflows.LivenessDestroyed {
+			return c.signal(ctx, workflowID, workflows.SignalSendMessage, m)
+		}
+	}
+	return err
+}
+
+// SetTitle renames a session.
+func (c *Client) SetTitle(ctx context.Context, workflowID string, t workflows.SetTitle) error {
+	return c.signal(ctx, workflowID, workflows.SignalSetTitle, t)
+}
+
+func (c *Client) signal(ctx context.Context, workflowID, name string, arg any) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	return translate("signalling "+name, c.temporal.SignalWorkflow(ctx, workflowID, "", name, arg))
+}
+
+// Decide records a click on an approval card and returns what became of it.
+func (c *Client) Decide(ctx context.Context, workflowID string, d workflows.Decision) (workflows.Outcome, error) {
+	id := "decide/" + d.ApprovalID + "/" + d.By.ID + "/" + d.Interaction
+	return update[workflows.Outcome](ctx, c, workflowID, workflows.UpdateDecideApproval, id, d)
+}
+
+// CancelTurn stops the running turn.
+func (c *Client) CancelTurn(ctx context.Context, workflowID string, in workflows.CancelTurn, updateID string) (workflows.Outcome, error) {
+	return update[workflows.Outcome](ctx, c, workflowID, workflows.UpdateCancelTurn, updateID, in)
+}
+
+// Pause releases the session's sandbox until its next message.
+func (c *Client) Pause(ctx context.Context, workflowID string, in workflows.Pause, updateID string) (workflows.Outcome, error) {
+	return update[workflows.Outcome](ctx, c, workflowID, workflows.UpdatePause, updateID, in)
+}
+
+// SetModel changes the session's model.
+func (c *Client) SetModel(ctx context.Context, workflowID string, in workflows.SetModel, updateID string) (workflows.Outcome, error) {
+	return update[workflows.Outcome](ctx, c, workflowID, workflows.UpdateSetModel, updateID, in)
+}
+
+// RevokeGrant ends a standing permission.
+func (c *Client) RevokeGrant(ctx context.Context, workflowID string, in workflows.RevokeGrant, updateID string) (workflows.Outcome, error) {
+	return update[workflows.Outcome](ctx, c, workflowID, workflows.UpdateRevokeGrant, updateID, in)
+}
+
+// SwitchBackend moves a session to another backend, through its manager.
+func (c *Client) SwitchBackend(ctx context.Context, managerID string, in workflows.SwitchSession, updateID string) (workflows.Outcome, error) {
+	return update[workflows.Outcome](ctx, c, managerID, workflows.UpdateSwitchSession, updateID, in)
+}
+
+// Destroy ends a session for good, through its manager.
+func (c *Client) Destroy(ctx context.Context, managerID string, in workflows.DestroySession, updateID string) (workflows.Outcome, error) {
+	return update[workflows.Outcome](ctx, c, managerID, workflows.UpdateDestroySession, updateID, in)
+}
+
+// Fork copies a session into a new thread.
+func (c *Client) Fork(ctx context.Context, managerID string, in workflows.ForkSession) (workflows.SessionResult, error) {
+	return update[workflows.SessionResult](ctx, c, managerID, workflows.UpdateForkSession, "fork/"+in.ID, in)
+}
+
+// CreateSession starts a session and waits until it has started.
+func (c *Client) CreateSession(ctx context.Context, in workflows.SessionRequest) (workflows.SessionResult, error) {
+	id := in.Thread.ManagerID()
+	_, err := c.temporal.ExecuteWorkflow(ctx, managerOptions(id), workflows.WorkflowTypeManager, workflows.ManagerInput{})
+	if err != nil {
+		return workflows.SessionResult{}, translate("starting the manager", err)
+	}
+	return update[workflows.SessionResult](ctx, c, id, workflows.UpdateCreateSession, "create/"+in.ID, in)
+}
+
+// update sends an update under its ID until a run takes it: one that is about to
+// continue as new sends it on to the next.
+func update[R any](ctx context.Context, c *Client, workflowID, name, updateID string, arg any) (R, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	doing := "updating " + name
+	for {
+		var res R
+		h, err := c.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+			WorkflowID: workflowID, UpdateName: name, UpdateID: updateID, Args: []any{arg},
+			WaitForStage: client.WorkflowUpdateStageCompleted,
+		})
+		if err == nil {
+			err = h.Get(ctx, &res)
+		}
+		if err == nil {
+			return res, nil
+		}
+		if !draining(err) {
+			return res, translate(doing, err)
+		}
+		select {
+		case <-ctx.Done():
+			return res, translate(doing, ctx.Err())
+		case <-time.After(drainRetry):
+		}
+	}
+}
+
+// draining reports an update that met a run on its way out.
+func draining(err error) bool {
+	var app *temporal.ApplicationError
+	return (errors.As(err, &app) && workflows.IsDraining(app.Message())) || strings.Contains(err.Error(), "AcceptedUpdateCompletedWorkflow")
+}
+
+// List lists a manager's sessions, newest first; a manager that was never started
+// has none. Cursors that the registry gave page through ended sessions.
+func (c *Client) List(ctx context.Context, managerID string, l workflows.ListSessions) (workflows.SessionList, error) {
+	if page, ok := strings.CutPrefix(l.Before, archiveCursor); ok && c.registry != nil {
+		return c.registry.list(ctx, page)
+	}
+	list, err := query[workflows.SessionList](ctx, c, managerID, workflows.QueryListSessions, l)
+	if errors.Is(err, workflows.ErrNoSession) {
+		return workflows.SessionList{Sessions: []workflows.SessionRow{}}, nil
+	}
+	if err == nil && list.Next == "" && list.Archive != "" {
+		list.Next = archiveCursor + list.Archive
+	}
+	return list, err
+}
+
+// TurnState answers what a session is doing.
+func (c *Client) TurnState(ctx context.Context, workflowID string) (workflows.TurnState, error) {
+	return query[workflows.TurnState](ctx, c, workflowID, workflows.QueryTurnState)
+}
+
+// History answers a session's recent turns.
+func (c *Client) History(ctx context.Context, workflowID string) (workflows.History, error) {
+	return query[workflows.History](ctx, c, workflowID, workflows.QueryHistory)
+}
+
+// Message answers what a message of the thread should show now.
+func (c *Client) Message(ctx context.Context, workflowID, key string) (workflows.MessageView, error) {
+	return query[workflows.MessageView](ctx, c, workflowID, workflows.QueryMessage, key)
+}
+
+// ToolCall answers where a running tool call's output is.
+func (c *Client) ToolCall(ctx context.Context, workflowID, callID string) (workflows.ToolCallInfo, error) {
+	return query[workflows.ToolCallInfo](ctx, c, workflowID, workflows.QueryToolCall, callID)
+}
+
+// Boundary answers a session's content at its last turn's end.
+func (c *Client) Boundary(ctx context.Context, workflowID string) (workflows.Boundary, error) {
+	return query[workflows.Boundary](ctx, c, workflowID, workflows.QuerySnapshot)
+}
+
+func query[R any](ctx context.Context, c *Client, workflowID, name string, args ...any) (R, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	var res R
+	v, err := c.temporal.QueryWorkflow(ctx, workflowID, "", name, args...)
+	if err == nil {
+		err = v.Get(&res)
+	}
+	return res, translate("querying "+name, err)
+}
+
+// Tails answers the live tails of a session's running execs by exec ID: they
+// travel as heartbeat details, outside history.
+func (c *Client) Tails(ctx context.Context, workflowID string) (map[string]workflows.ExecProgress, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	d, err := c.temporal.DescribeWorkflowExecution(ctx, workflowID, "")
+	if err != nil {
+		return nil, translate("describing the session", err)
+	}
+	tails := map[string]workflows.ExecProgress{}
+	for _, a := range d.GetPendingActivities() {
+		if a.GetActivityType().GetName() != workflows.ActivityRunTool || a.GetHeartbeatDetails() == nil {
+			continue
+		}
+		var p workflows.ExecProgress
+		if err := converter.GetDefaultDataConverter().FromPayloads(a.GetHeartbeatDetails(), &p); err == nil && p.ExecID != "" {
+			tails[p.ExecID] = p
+		}
+	}
+	return tails, nil
+}
+
+// translate turns the client's errors into ours.
+func translate(doing string, err error) error {
+	var notFound *serviceerror.NotFound
+	var nsNotFound *serviceerror.NamespaceNotFound
+	var unavailable *serviceerror.Unavailable
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &nsNotFound):
+		return fmt.Errorf("%s: %w", doing, err)
+	case errors.As(err, &notFound):
+		return fmt.Errorf("%s: %w", doing, workflows.ErrNoSession)
+	case errors.As(err, &unavailable):
+		return fmt.Errorf("%s: %w: %v", doing, workflows.ErrUnavailable, err)
+	case timedOut(err):
+		return fmt.Errorf("%s: %w", doing, workflows.ErrUnconfirmed)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+func timedOut(err error) bool {
+	var deadline *serviceerror.DeadlineExceeded
+	var canceled *serviceerror.Canceled
+	var update *client.WorkflowUpdateServiceTimeoutOrCanceledError
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &deadline) || errors.As(err, &canceled) || errors.As(err, &update)
+}
