@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Snapshot is the settings of a running cmd/dev that a cmd/worker on the same
-// data directory uses instead of its own, so that both decide alike. It holds
-// no secret, and nothing about addresses, ports or chat platforms.
+// Snapshot is the settings of a running cmd/dev that a process on the same
+// data directory uses instead of its own, so that all decide alike. It holds
+// no secret and nothing about other chat platforms.
 type Snapshot struct {
 	// TemporalAddress and Namespace name the server that the cmd/dev embeds; a
 	// worker pointed at another one does not use the snapshot.
@@ -19,7 +19,7 @@ type Snapshot struct {
 }
 
 // shared are the beginnings of the keys that a snapshot carries.
-var shared = []string{"blob.", "openai.", "sandbox.", "policy.", "approvals."}
+var shared = []string{"blob.", "openai.", "sandbox.", "policy.", "approvals.", "web.listen"}
 
 // Snapshot returns c's settings for a worker. The address and namespace are
 // the caller's, since c knows nothing of an embedded server. The model is
