@@ -1,0 +1,122 @@
+package offline
+
+import (
+	"regexp"
+	"slices"
+
+	"encoding/json"
+
+	"github.com/countersign/countersign/internal/agent/tooloutput"
+)
+
+// speaker is the mark before a message in a thread where several people speak.
+var speaker = regexp.MustCompile(`^\[@[^\]\n]*\]: ?`)
+
+// turn is what the model must do until it answers, and what is done of it.
+type turn struct {
+	first bool // no assistant has spoken in the session yet
+	// plan is one group of commands a response.
+	plan [][]string
+	done []ran
+	// tour is true where the plan begins with the tour; idle counts messages
+	// that had nothing to run.
+	tour bool
+	idle int
+}
+
+// ran is a call that has ended.
+type ran struct {
+	command string
+	output  tooloutput.Output
+}
+
+// turn derives the running turn from the input: what came after the last
+// answer or end mark.
+func (m *Model) turn(items []item) turn {
+	t := turn{first: true}
+	start := 0
+	for i, it := range items {
+		if it.Role == "assistant" {
+			t.first = false
+			if isAnswer(items[i+1:]) {
+				start = i + 1
+			}
+		}
+		if it.Role == "user" && slices.Contains(m.EndMarks, it.text) {
+			start = i + 1
+		}
+	}
+	outputs := map[string]tooloutput.Output{}
+	for _, it := range items[start:] {
+		if it.Type == "function_call_output" {
+			outputs[it.CallID], _ = tooloutput.Parse(it.text)
+		}
+	}
+	for _, it := range items[start:] {
+		switch {
+		case it.Role == "user":
+			t.take(it.text)
+		case it.Type == "function_call":
+			t.done = append(t.done, ran{command: commandOf(it), output: outputs[it.CallID]})
+		}
+	}
+	return t
+}
+
+// isAnswer tells whether an assistant's message that rest follows ended its
+// turn: it is no answer when calls came with it.
+func isAnswer(rest []item) bool {
+	for _, it := range rest {
+		switch {
+		case it.Type == "function_call":
+			return false
+		case it.Role == "user":
+			return true
+		}
+	}
+	return true
+}
+
+// take adds what a message asks for. The plan only ever grows at its end, so
+// that a message taken midway never changes what is done already.
+func (t *turn) take(text string) {
+	groups := commands(speaker.ReplaceAllString(text, ""))
+	switch {
+	case len(groups) > 0:
+		t.plan = append(t.plan, groups...)
+	case len(t.plan) == 0:
+		t.tour = true
+		for _, c := range Tour() {
+			t.plan = append(t.plan, []string{c})
+		}
+	default:
+		t.idle++
+	}
+}
+
+// next returns the commands of the next response; none when it is the answer.
+func (t *turn) next() []string {
+	left := len(t.done)
+	for _, group := range t.plan {
+		if left <= 0 {
+			return group
+		}
+		left -= len(group)
+	}
+	return nil
+}
+
+// commandOf returns a call's command, whatever model made it.
+func commandOf(it item) string {
+	args := struct {
+		Command string `json:"command"`
+		Path    string `json:"path"`
+	}{}
+	if it.Arguments == nil || json.Unmarshal([]byte(*it.Arguments), &args) != nil {
+		return it.Name
+	}
+	if args.Command != "" {
+		return args.Command
+	}
+	return it.Name + " " + args.Path
+}
