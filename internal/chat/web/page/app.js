@@ -1,0 +1,465 @@
+// The page's state and what people do with it. Everything shown is derived from
+// the state; every click arrives at one listener.
+import { ApiError, Client, EventStream, newID, path } from "./api.js";
+import { act } from "./actions.js";
+import { Composer } from "./composer.js";
+import { announce, toast } from "./dialogs.js";
+import { h } from "./dom.js";
+import { liveness, nameOf, plain } from "./format.js";
+import { markdown } from "./markdown.js";
+import { renderSidebar } from "./sidebar.js";
+import { showChannel, ThreadView } from "./thread.js";
+
+const tokenKey = "countersign.token";
+const goneMessage = "The link’s token is missing or no longer valid. Open the link that Countersign printed when it started, or paste its token here.";
+
+class App {
+  constructor() {
+    this.main = document.getElementById("main");
+    this.nav = document.getElementById("side");
+    this.openedAt = Date.now();
+    this.events = 0;
+    this.view = { unfolded: new Set(), busy: new Map(), me: "" };
+    this.s = { me: "", meta: {}, channels: [], channel: "general", thread: null, threads: [], threadsLoaded: false, unread: new Set(), connection: "connecting" };
+  }
+
+  // start reads who and with which token from the address, and goes on from there.
+  start() {
+    this.takeToken();
+    this.s.me = new URLSearchParams(location.search).get("as") || "";
+    this.listen();
+    if (this.token) this.connect();
+    else this.gate();
+  }
+
+  // takeToken moves a token from the address into the tab's own storage.
+  takeToken() {
+    const params = new URLSearchParams(location.hash.slice(1));
+    const given = params.get("token");
+    if (given) {
+      sessionStorage.setItem(tokenKey, given);
+      const thread = params.get("thread");
+      history.replaceState(null, "", location.pathname + location.search + (thread ? "#/t/" + encodeURIComponent(thread) : ""));
+    }
+    this.token = sessionStorage.getItem(tokenKey) || "";
+    return Boolean(given);
+  }
+
+  listen() {
+    document.addEventListener("click", (e) => this.clicked(e));
+    addEventListener("hashchange", () => (this.takeToken() ? this.connect() : this.route()));
+    addEventListener("online", () => this.stream?.retryNow());
+    document.addEventListener("visibilitychange", () => this.visibility());
+    document.addEventListener("keydown", (e) => {
+      if (e.key === "Escape" && document.body.classList.contains("side-open")) this.showSide(false);
+    });
+    document.getElementById("skip").addEventListener("click", (e) => {
+      e.preventDefault();
+      this.main.focus();
+    });
+  }
+
+  // gate asks for the token.
+  gate(message = goneMessage) {
+    this.stream?.stop();
+    this.threadView = null;
+    this.nav.replaceChildren();
+    document.body.classList.add("gated");
+    const field = h("input", { id: "token", type: "password", autocomplete: "off" });
+    const form = h("form", { class: "gate" }, h("img", { src: "icon.svg", alt: "", width: "40", height: "40" }), h("h1", {}, "Countersign"), h("p", {}, message),
+      h("label", { for: "token" }, "Token"), field, h("button", { type: "submit", class: "button primary" }, "Open"));
+    form.addEventListener("submit", (e) => {
+      e.preventDefault();
+      const given = field.value.trim();
+      this.token = given.includes("token=") ? new URLSearchParams(given.slice(given.indexOf("#") + 1)).get("token") || "" : given;
+      if (!this.token) return;
+      sessionStorage.setItem(tokenKey, this.token);
+      this.connect();
+    });
+    this.main.replaceChildren(form);
+    document.title = "Countersign";
+    field.focus();
+  }
+
+  // connect learns what the server offers, shows the page and follows the events.
+  async connect() {
+    const mine = (this.connecting = (this.connecting || 0) + 1);
+    this.stream?.stop();
+    this.client = new Client(this.token, this.s.me);
+    for (let delay = 500; mine === this.connecting; delay = Math.min(delay * 2, 10_000)) {
+      try {
+        [this.s.meta, this.s.channels] = await Promise.all([this.optional("/meta", {}), this.optional("/channels", [])]);
+        break;
+      } catch (err) {
+        if (err.status === 401) return this.gate();
+        this.main.replaceChildren(h("p", { class: "boot", role: "alert" }, "The server cannot be reached. Trying again on its own; nothing is lost."));
+        await new Promise((resolve) => setTimeout(resolve, delay));
+      }
+    }
+    if (mine !== this.connecting) return;
+    this.adopt();
+    document.body.classList.remove("gated");
+    this.route();
+    this.follow();
+  }
+
+  // optional is a GET whose absence on an older server is no fault.
+  async optional(url, otherwise) {
+    try {
+      return await this.client.get(url);
+    } catch (err) {
+      if (err.status === 404 || err.status === 405) return otherwise;
+      throw err;
+    }
+  }
+
+  adopt() {
+    const s = this.s;
+    const named = (list) => (list || []).map((x) => (typeof x === "string" ? { name: x } : { ...x, name: x.name || x.id }));
+    s.meta.backends = named(s.meta.backends || ["local"]);
+    s.meta.models = named(s.meta.models);
+    s.channels = (s.channels || []).map((c) => (typeof c === "string" ? { id: c } : c));
+    if (!s.channels.length) s.channels = [{ id: "general" }];
+    if (!s.channels.some((c) => c.id === s.channel)) s.channel = s.channels[0].id;
+    this.view.me = nameOf(s.me || s.meta.you);
+  }
+
+  follow() {
+    this.stream = new EventStream(this.client, {
+      message: (m) => this.received(m),
+      open: () => this.refresh(),
+      state: (state, at) => this.connectionIs(state, at),
+      denied: () => this.gate(),
+    });
+    this.stream.start(this.s.meta.last_event);
+  }
+
+  connectionIs(state) {
+    if (this.s.connection === "open" && state !== "open") this.lostAt = Date.now();
+    this.s.connection = state;
+    clearTimeout(this.bannerTimer);
+    if (state === "open") document.getElementById("banner")?.remove();
+    else this.bannerTimer = setTimeout(() => this.banner(), 1500);
+    this.renderSide();
+  }
+
+  // banner says plainly that the page shows old things.
+  banner() {
+    if (document.getElementById("banner") || document.body.classList.contains("gated")) return;
+    this.main.before(h("div", { id: "banner", role: "alert" }, h("p", {}, "Not connected to the server. What you see may be old. The page tries again on its own, and sessions go on without it."),
+      h("button", { type: "button", class: "button small", "data-action": "retry" }, "Try now")));
+  }
+
+  // refresh reads list and thread again: after each (re)connection.
+  refresh() {
+    this.loadThreads();
+    if (this.s.thread) this.loadThread(this.s.thread);
+  }
+
+  async loadThreads() {
+    clearTimeout(this.listTimer);
+    this.listTimer = null;
+    const channel = this.s.channel;
+    try {
+      const threads = await this.client.get(path("channels", channel, "threads"));
+      if (channel !== this.s.channel) return;
+      this.s.threads = threads || [];
+      this.s.threadsLoaded = true;
+      const open = this.s.thread && this.s.threads.find((t) => t.id === this.s.thread.id);
+      if (open) Object.assign(this.s.thread.info, open);
+    } catch (err) {
+      if (err.status === 401) return this.gate();
+    }
+    this.renderSide();
+    this.schedule();
+  }
+
+  // listSoon reads the list again, at most about three times a second.
+  listSoon() {
+    this.listTimer ??= setTimeout(() => this.loadThreads(), 300);
+  }
+
+  // loadThread reads a thread whole and merges it with what events brought since.
+  async loadThread(thread) {
+    const since = this.events;
+    let got;
+    try {
+      got = await this.client.get(path("threads", thread.id));
+    } catch (err) {
+      if (err.status === 401) return this.gate();
+      return this.loadFailed(thread, err);
+    }
+    const { messages, ...info } = got;
+    Object.assign(thread.info, info);
+    const order = [];
+    for (const m of messages || []) {
+      merge(thread, m, this.events);
+      order.push(m.id);
+    }
+    const listed = new Set(order);
+    for (const id of thread.order) {
+      if (listed.has(id)) continue;
+      if (thread.seen.get(id) > since) order.push(id);
+      else thread.messages.delete(id);
+    }
+    thread.order = order;
+    thread.state = "loaded";
+    thread.failure = "";
+    this.settle(thread);
+    this.schedule();
+  }
+
+  // loadFailed: a thread that was just started may not be readable yet.
+  loadFailed(thread, err) {
+    if (err.status === 404 && Date.now() - thread.openedAt < 10_000 && thread === this.s.thread) {
+      thread.state = "opening";
+      setTimeout(() => thread === this.s.thread && this.loadThread(thread), 500);
+    } else if (err.status === 404) {
+      thread.state = "missing";
+    } else {
+      thread.failure = err.sentence || "The conversation could not be read.";
+      if (thread.state === "loading") thread.state = "failed";
+    }
+    this.schedule();
+  }
+
+  // received takes a message from the stream.
+  received(m) {
+    this.events++;
+    if (!m || !m.id || !m.thread_id) return;
+    const fresh = Date.parse(m.at) > this.openedAt - 5000;
+    const s = this.s;
+    if (s.thread?.id === m.thread_id) {
+      const known = s.thread.messages.has(m.id);
+      if (!merge(s.thread, m, this.events)) return;
+      if (!known && !m.deleted) {
+        s.thread.order.push(m.id);
+        if (fresh) this.tell(m);
+      }
+      this.settle(s.thread);
+      this.schedule(known || m.deleted ? 0 : 1);
+    } else if (fresh && m.kind !== "header" && m.kind !== "user") {
+      s.unread.add(m.thread_id);
+    }
+    if (m.kind === "header" || m.kind === "approval" || !s.threads.some((t) => t.id === m.thread_id)) this.listSoon();
+    else if (!s.thread || s.thread.id !== m.thread_id) this.renderSide();
+  }
+
+  // tell says to a screen reader what came; edits are not said.
+  tell(m) {
+    const short = (text) => plain(String(text || "")).replace(/\s+/g, " ").slice(0, 200);
+    if (m.kind === "approval") announce("Approval needed: " + short(m.approval?.command || m.text));
+    else if (m.kind === "answer") announce("Answer: " + short(m.text));
+    else if (m.kind === "notice") announce(short(m.text));
+    else if (m.kind === "turn") announce("The agent works.");
+    else if (m.kind === "user" && nameOf(m.author) !== this.view.me) announce(`Message from ${nameOf(m.author)}: ${short(m.text)}`);
+  }
+
+  // settle drops what was on its way and has arrived.
+  settle(thread) {
+    const messages = [...thread.messages.values()];
+    const arrived = (p) => thread.messages.has(p.messageID) ||
+      messages.some((m) => m.kind === "user" && m.text === p.text && nameOf(m.author) === this.view.me && thread.seen.get(m.id) > p.since);
+    thread.pending = thread.pending.filter((p) => !arrived(p));
+  }
+
+  schedule(added = 0) {
+    this.added = (this.added || 0) + added;
+    if (this.frame) return;
+    this.frame = true;
+    queueFrame(() => {
+      this.frame = false;
+      const n = this.added;
+      this.added = 0;
+      this.threadView?.render(this.view, n);
+      this.retitle();
+    });
+  }
+
+  renderSide() {
+    if (!document.body.classList.contains("gated")) renderSidebar(this.nav, this.s);
+    this.retitle();
+  }
+
+  retitle() {
+    const waiting = this.s.threads.filter((t) => t.liveness === "waiting").length;
+    const name = this.s.thread ? plain(this.s.thread.info.title || "Session") : "#" + this.s.channel;
+    document.title = (waiting ? `(${waiting} ${liveness("waiting").mark}) ` : "") + name + " · Countersign";
+  }
+
+  // route shows what the address says.
+  route() {
+    const [, kind, id] = /^#\/([ct])\/([^/]+)/.exec(location.hash) || [];
+    this.showSide(false);
+    if (kind === "t") this.openThread(decode(id));
+    else this.openChannel(kind === "c" ? decode(id) : this.s.channel);
+    this.renderSide();
+  }
+
+  openChannel(id) {
+    const known = this.s.channels.find((c) => c.id === id) || this.s.channels[0];
+    if (known.id !== this.s.channel) {
+      Object.assign(this.s, { channel: known.id, threads: [], threadsLoaded: false });
+      this.loadThreads();
+    }
+    this.s.thread = null;
+    this.threadView = null;
+    this.composer = new Composer({
+      place: "c." + known.id, kind: "c", label: "Message to #" + known.id, placeholder: "/agent fix the flaky test in internal/router",
+      known: () => this.known(), backends: this.s.meta.backends, send: (text) => this.startTask(known.id, text),
+    });
+    showChannel(this.main, known, this.composer);
+    this.composer.field.focus({ preventScroll: true });
+    this.composer.synced();
+  }
+
+  openThread(id) {
+    if (this.s.thread?.id === id && this.threadView) return;
+    const info = { ...(this.s.threads.find((t) => t.id === id) || { id }) };
+    const thread = { id, info, messages: new Map(), seen: new Map(), order: [], pending: [], state: "loading", failure: "", openedAt: Date.now() };
+    this.s.thread = thread;
+    this.s.unread.delete(id);
+    this.composer = new Composer({
+      place: "t." + id, kind: "t", label: "Message to the agent", placeholder: "Reply, or type / for commands",
+      known: () => this.known(), send: (text) => this.reply(thread, text),
+    });
+    this.threadView = new ThreadView(this.main, thread, this.composer);
+    this.threadView.render(this.view);
+    this.composer.field.focus({ preventScroll: true });
+    this.composer.synced();
+    if (this.s.connection === "open" || this.stream) this.loadThread(thread);
+  }
+
+  known() {
+    const { backends, models } = this.s.meta;
+    return { backends, models, sessions: this.s.threads.map((t) => ({ name: t.id, does: plain(t.title || "") })) };
+  }
+
+  // startTask posts to a channel. The same text sent again after a failure is the
+  // same message to the server.
+  async startTask(channel, text) {
+    const mine = this.unsure?.text === text && this.unsure.channel === channel ? this.unsure : { text, channel, clientID: newID() };
+    this.unsure = mine;
+    if (!/^\s*(\/agent|@countersign)(\s|$)/.test(text)) {
+      return ["Plain text starts nothing here. ", h("button", { type: "button", class: "button small", "data-action": "as-task" }, "Send it as a task for the agent")];
+    }
+    try {
+      const answer = await this.client.post(path("channels", channel, "messages"), { text, client_id: mine.clientID });
+      this.unsure = null;
+      if (answer.text) toast(markdown(answer.text, { times: true }), { kind: "info" });
+      if (answer.thread_id) location.hash = "#/t/" + encodeURIComponent(answer.thread_id);
+      this.listSoon();
+      return true;
+    } catch (err) {
+      if (err.status === 401) this.gate();
+      return notSent(err);
+    }
+  }
+
+  // reply posts to a thread: the text is shown at once, as on its way.
+  async reply(thread, text) {
+    const pending = { clientID: newID(), text, error: "", since: this.events };
+    thread.pending.push(pending);
+    this.threadView?.toEnd();
+    this.deliver(thread, pending);
+    return true;
+  }
+
+  async deliver(thread, pending) {
+    this.replacePending(thread, pending, (pending = { ...pending, error: "" }));
+    try {
+      const answer = await this.client.post(path("threads", thread.id, "messages"), { text: pending.text, client_id: pending.clientID });
+      if (answer.text) toast(markdown(answer.text, { times: true }), { kind: "info" });
+      this.replacePending(thread, pending, { ...pending, messageID: answer.message_id });
+      if (!answer.message_id || answer.text) thread.pending = thread.pending.filter((p) => p.clientID !== pending.clientID);
+      this.settle(thread);
+      this.schedule();
+      this.listSoon();
+    } catch (err) {
+      if (err.status === 401) this.gate();
+      const sentence = notSent(err);
+      this.replacePending(thread, pending, { ...pending, error: sentence });
+      announce("Message not sent. " + sentence);
+    }
+  }
+
+  replacePending(thread, old, fresh) {
+    thread.pending = thread.pending.map((p) => (p.clientID === old.clientID ? fresh : p));
+    this.schedule();
+  }
+
+  clicked(e) {
+    const el = e.target.closest("[data-action]");
+    if (el && !el.closest("dialog:not([open])")) act(this, el.dataset.action, el, e);
+  }
+
+  showSide(open) {
+    document.body.classList.toggle("side-open", open);
+  }
+
+  // actAs changes who speaks in this tab.
+  actAs(name) {
+    this.s.me = name;
+    const query = new URLSearchParams(location.search);
+    if (name) query.set("as", name);
+    else query.delete("as");
+    const search = query.size ? "?" + query : "";
+    history.replaceState(null, "", location.pathname + search + location.hash);
+    this.threadView = null;
+    this.s.thread = null;
+    this.connect();
+    announce("You speak as " + name + " now.");
+  }
+
+  // visibility: a browser allows six connections to a server, so a tab that nobody
+  // sees gives its own back after a while.
+  visibility() {
+    clearTimeout(this.hideTimer);
+    if (document.hidden) {
+      this.hideTimer = setTimeout(() => {
+        this.stream?.stop();
+        this.resting = true;
+      }, 60_000);
+    } else if (this.resting) {
+      this.resting = false;
+      this.stream?.start();
+    }
+  }
+}
+
+// merge puts a message into a thread unless a newer version is there; it says
+// whether it did.
+function merge(thread, m, at) {
+  const have = thread.messages.get(m.id);
+  if (have && (have.version || 0) > (m.version || 0)) return false;
+  if (m.deleted) {
+    thread.messages.delete(m.id);
+    thread.order = thread.order.filter((id) => id !== m.id);
+    return true;
+  }
+  thread.seen.set(m.id, at);
+  if (have && JSON.stringify(have) === JSON.stringify(m)) return false;
+  thread.messages.set(m.id, m);
+  return true;
+}
+
+function notSent(err) {
+  if (err instanceof ApiError && err.status > 0) return err.sentence;
+  return "Not confirmed: the server did not answer. Send it again; it will not be taken twice.";
+}
+
+function decode(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+// queueFrame runs fn before the next paint, or soon where nothing is painted.
+function queueFrame(fn) {
+  if (document.hidden) setTimeout(fn, 50);
+  else requestAnimationFrame(fn);
+}
+
+new App().start();

@@ -1,0 +1,117 @@
+// The approval card and the line it becomes. The command on it is shown whole and
+// with everything in it made visible.
+import { h } from "./dom.js";
+import { buttons } from "./messages.js";
+import { count, duration, nameOf, plain, timeEl, visible, withTimes } from "./format.js";
+
+export function approvalBody(m, view) {
+  const a = m.approval;
+  if (!a) return h("div", { class: "card approval-card" }, h("p", {}, withTimes(plain(m.text || ""))), buttons(m, view));
+  const pending = a.state === "pending";
+  return h("div", { class: "card approval-card " + a.state + " " + a.tier }, [
+    h("header", { class: "approval-head" },
+      h("h3", {}, title(a, pending)),
+      pending && a.expires_at && h("span", { class: "until" }, "until ", timeEl(a.expires_at))),
+    h("p", { class: "where" }, where(a)),
+    h("pre", { class: "command", dir: "ltr", "data-key": "command" }, h("code", {}, visible(a.command || ""))),
+    reasonsEl(a.reasons),
+    pending ? whoMay(a, view) : null,
+    pending && !hasApprove(m) && h("p", { class: "aside" }, "This cannot be approved from the card: read all of it under Review."),
+    !pending && h("p", { class: "decision " + a.state, "data-key": "decision" }, decision(a, m)),
+    a.queued > 0 && pending && h("p", { class: "aside" }, count(a.queued, "message"), a.queued === 1 ? " waits" : " wait", " behind this request."),
+    pending ? buttons(m, view) : afterButtons(m, view),
+  ]);
+}
+
+const hasApprove = (m) => (m.buttons || []).some((b) => b.id === "approve");
+
+function title(a, pending) {
+  const words = [pending ? "Approval needed" : "Approval", a.tier];
+  if (!pending || !(a.required > 1)) return words.filter(Boolean).join(" · ");
+  const yes = (a.votes || []).filter((v) => v.verdict === "approve");
+  return [words.join(" · "), ` · ${yes.length} of ${a.required}`, yes.map((v) => [" · @", plain(nameOf(v.by)), " at ", timeEl(v.at)])];
+}
+
+export function where(a) {
+  const parts = ["In ", plain(a.backend || "the sandbox")];
+  if (a.workspace) parts.push(", workspace ", plain(a.workspace));
+  if (a.cwd) parts.push(", directory ", h("code", {}, visible(a.cwd)));
+  return [...parts, ":"];
+}
+
+// reasonsEl says why. Reasons hold words of the command: of Markdown they get
+// code, and nothing else.
+export function reasonsEl(reasons) {
+  const list = reasons || [];
+  if (!list.length) return null;
+  if (list.length === 1) return h("p", { class: "why" }, h("b", {}, "Why: "), codeSpans(list[0]));
+  return h("div", { class: "why" }, h("b", {}, "Why:"), h("ul", {}, list.map((r) => h("li", {}, codeSpans(r)))));
+}
+
+function codeSpans(text) {
+  const parts = String(text).split(/(`+)/);
+  const out = [];
+  for (let i = 0; i < parts.length; i++) {
+    const end = /^`+$/.test(parts[i]) ? parts.indexOf(parts[i], i + 1) : -1;
+    if (end < 0) {
+      out.push(visible(parts[i]));
+      continue;
+    }
+    out.push(h("code", {}, visible(parts.slice(i + 1, end).join(""))));
+    i = end;
+  }
+  return out;
+}
+
+function whoMay(a, view) {
+  const by = (a.requested_by || []).map((p) => "@" + plain(nameOf(p)));
+  const may = (a.approvers || []).map((p) => (p === "*" ? "everybody" : "@" + plain(nameOf(p))));
+  const mine = (a.requested_by || []).some((p) => nameOf(p) === view.me || p.id === view.me);
+  const text = [by.length && `Asked for by ${by.join(", ")}’s session. `, may.length && `May approve: ${may.join(", ")}. `];
+  const own = mine && a.requester_may_approve === false && "You asked for this, so your own approval does not count.";
+  if (!by.length && !may.length && !own) return null;
+  return h("p", { class: "aside" }, text, own);
+}
+
+// decision is the one line that the buttons become.
+export function decision(a, m) {
+  const last = (a.votes || []).at(-1) || {};
+  const by = last.by ? [" by @", plain(nameOf(last.by))] : "";
+  const at = last.at || a.decided_at ? [" at ", timeEl(last.at || a.decided_at)] : "";
+  const reason = plain(last.reason || m?.text || "");
+  switch (a.state) {
+    case "approved":
+      if (a.call_state === "unknown") return "? The worker died while this ran; it may have finished.";
+      return ["✓ Approved", approvedBy(a) || by, at, result(a)];
+    case "denied":
+      if (/change/.test(last.verdict || "")) return ["↺ Changes asked for", by, ": ", reason];
+      return ["⊘ Denied", by, at, reason && ": " + reason];
+    case "expired":
+      return ["⌛ Nobody decided by ", timeEl(a.expires_at), ": not run."];
+    case "withdrawn":
+      return ["⊘ Withdrawn", by, at, ": not run."];
+    case "changed":
+      return "⊘ What was to run has changed since it was shown: not run.";
+  }
+  return reason || a.state;
+}
+
+function approvedBy(a) {
+  const names = (a.votes || []).filter((v) => v.verdict === "approve").map((v) => "@" + plain(nameOf(v.by)));
+  return names.length ? " by " + names.join(" and ") : "";
+}
+
+function result(a) {
+  const parts = [];
+  if (a.call_state === "running") parts.push(" · running");
+  if (a.exit_code !== undefined && a.exit_code !== null) parts.push(" · exit " + a.exit_code);
+  if (a.duration_ms > 0) parts.push(" · " + duration(a.duration_ms));
+  return parts;
+}
+
+function afterButtons(m, view) {
+  const look = m.approval.call_state === "unknown" && m.approval.call_id &&
+    h("button", { type: "button", class: "button", "data-action": "output", "data-call": m.approval.call_id }, "Look at the output");
+  const own = buttons(m, view);
+  return look || own ? h("div", { class: "row" }, look, own) : null;
+}

@@ -1,0 +1,42 @@
+// Package page is the browser's side of the built-in web chat: the files that a
+// server hands out as they are. There is no build step, and the page asks nobody
+// but the server that it came from.
+//
+// build notes: what the page reads beyond CONTRACT.md's web API, each of it
+// optional; where it is missing the page shows the message's text instead.
+//
+//   - GET /api/v1/meta: {"you","act_as","people":[],"backends":[{"name","isolated"}],
+//     "default_backend","models":[],"last_event"}. last_event is the newest
+//     event's ID: the page follows /events?after=last_event and only then reads
+//     the thread, so that nothing falls between the two.
+//   - GET /api/v1/channels: [{"id","title"}].
+//   - GET /events: a comment line at least every 20 s, since the page takes 45 s of
+//     silence for a dead connection; 410 when "after" is no longer known.
+//   - A message may have "header" and "turn": workflows.HeaderView and
+//     workflows.TurnView as they are, so that times are shown in the reader's zone;
+//     "deleted": true takes the message away. A tool call may have "started_at"
+//     and "note".
+//   - An approval may have "required", "approvers", "requested_by", "workspace",
+//     "displayable", "queued", "decided_at", "call_id", "call_state", "exit_code",
+//     "duration_ms", "requester_may_approve" and, in a vote, "reason"; a person is
+//     a name or a workflows.Actor.
+//   - A click's answer may have "review": {"command","cwd","env":[],"files":[{"path",
+//     "text"}],"notes":[],"digest"}; without it "text" is shown whole.
+//   - The answer to a post may have "text": a sentence for the speaker alone.
+//   - Texts of headers, turns and notices may hold times as RFC 3339 in UTC
+//     (2026-11-29T15:04:05Z); they are shown as clock times of the reader's zone.
+package page
+
+import "embed"
+
+// FS holds index.html and what it refers to, all in one directory.
+//
+//go:embed index.html *.css *.js *.svg
+var FS embed.FS
+
+// ContentSecurityPolicy is the value of the header that index.html is to be
+// served with: only files of the same server, nothing inline, no text ever
+// becomes markup, and no other site may frame the page.
+const ContentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
+	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+	"require-trusted-types-for 'script'; trusted-types 'none'"
