@@ -153,11 +153,13 @@ func (s *session) await(ctx workflow.Context, c *Call) {
 		}
 	}
 	switch {
-	case s.draining || s.st.Turn.Stop != nil:
+	case s.st.Turn.Stop != nil:
+	case a.Quorum && a.State == ApprovalPending:
+		// Also when the run drains: the click is waiting for this answer.
+		s.verify(ctx, c, a)
+	case s.draining:
 	case p == nil || p.Gone:
 		s.settle(ctx, a, ApprovalExpired, Actor{})
-	case a.Quorum && a.State == ApprovalPending:
-		s.verify(ctx, c, a)
 	case a.State != ApprovalPending:
 		s.decidedCall(ctx, c)
 	}
@@ -342,7 +344,7 @@ func (s *session) decide(ctx workflow.Context, d Decision) (Outcome, error) {
 	}
 	s.step(ctx)
 	if a.Quorum {
-		_, _ = workflow.AwaitWithTimeout(ctx, settleWait, func() bool { return a.State != ApprovalPending || s.draining })
+		_, _ = workflow.AwaitWithTimeout(ctx, settleWait, func() bool { return a.State != ApprovalPending })
 	}
 	if a.State == ApprovalChanged {
 		return Outcome{OutcomeChanged, "The command has changed since; look at the new request below."}, nil

@@ -1,0 +1,486 @@
+package workflows_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/countersign/countersign/internal/control"
+	"github.com/countersign/countersign/internal/devserver/devservertest"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(devservertest.Main(m, map[string]enumspb.IndexedValueType{
+		workflows.SearchAttributeLiveness: enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+		workflows.SearchAttributeWaiting:  enumspb.INDEXED_VALUE_TYPE_INT,
+		workflows.SearchAttributePlatform: enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+	}))
+}
+
+// world is everything around the workflows: a chat that holds what was posted, a
+// model that asks for the commands it is told, a sandbox that notes what ran.
+// The Temporal server is real.
+type world struct {
+	t       *testing.T
+	env     devservertest.Env
+	control *control.Client
+	thread  workflows.Thread
+
+	mu sync.Mutex
+	// posts holds the newest view of each message that stands in the thread.
+	posts map[string]workflows.MessageView
+	order []string
+	// transcript is what the model was given, by reference.
+	transcripts map[string][]entry
+	// ran counts starts of each exec.
+	ran map[string]int
+	// stops are execs that were signalled.
+	stops map[string]bool
+	// release lets a blocking command end.
+	release map[string]chan struct{}
+	// content is what `changes` verdicts depend on.
+	content string
+	// modelErr, when set, fails the next model call for good.
+	modelErr  error
+	snapshots int
+	destroyed int
+}
+
+// entry is one line of a transcript: a message, a call or an output.
+type entry struct {
+	Kind, ID, Text string
+	Calls          []workflows.ToolCall
+}
+
+func newWorld(t *testing.T, forceCAN int) *world {
+	t.Helper()
+	env := devservertest.New(t)
+	w := &world{
+		t: t, env: env, control: control.New(env.Client, nil),
+		thread: workflows.Thread{Platform: workflows.PlatformWeb, Team: workflows.WebTeam, Channel: "general", ID: "100"},
+		posts:  map[string]workflows.MessageView{}, transcripts: map[string][]entry{}, ran: map[string]int{},
+		stops: map[string]bool{}, release: map[string]chan struct{}{}, content: "one",
+	}
+	set := workflows.Settings{
+		Model: "test", Backend: "local", Backends: []string{"local"}, ForceContinueAsNew: forceCAN, MaxSteps: 50,
+	}
+	w.serve(workflows.TaskQueueReasoning, func(k worker.Worker) {
+		k.RegisterWorkflowWithOptions((&workflows.Agent{Settings: set}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
+		k.RegisterWorkflowWithOptions((&workflows.Manager{Settings: set}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeManager})
+		w.activity(k, workflows.ActivityCallModel, w.callModel)
+		w.activity(k, workflows.ActivityLoadRegistry, func(context.Context, workflows.SaveRegistryInput) (workflows.SaveRegistryResult, error) {
+			return workflows.SaveRegistryResult{}, nil
+		})
+		a := &control.Activities{Client: w.control}
+		w.activity(k, workflows.ActivityQuerySession, a.QuerySession)
+		w.activity(k, workflows.ActivityUpdateSession, a.UpdateSession)
+	})
+	w.serve("chat/web", func(k worker.Worker) {
+		w.activity(k, workflows.ActivityOpenThread, w.openThread)
+		w.activity(k, workflows.ActivityPostMessage, w.postMessage)
+		w.activity(k, workflows.ActivityEditMessage, w.editMessage)
+	})
+	w.serve(workflows.TaskQueueSandbox, func(k worker.Worker) {
+		w.activity(k, workflows.ActivityOpenSandbox, w.openSandbox)
+		w.activity(k, workflows.ActivityJudgeToolCall, w.judge)
+		w.activity(k, workflows.ActivityCheckBinding, w.checkBinding)
+		w.activity(k, workflows.ActivityRunTool, w.runTool)
+		w.activity(k, workflows.ActivitySignalExec, w.signalExec)
+		w.activity(k, workflows.ActivityTakeSnapshot, w.takeSnapshot)
+		w.activity(k, workflows.ActivityReleaseSandbox, func(context.Context, workflows.ReleaseInput) error { return nil })
+		w.activity(k, workflows.ActivityDestroySandbox, w.destroySandbox)
+	})
+	return w
+}
+
+func (w *world) serve(queue string, register func(worker.Worker)) {
+	k := worker.New(w.env.Client, queue, worker.Options{
+		MaxHeartbeatThrottleInterval: 200 * time.Millisecond, DefaultHeartbeatThrottleInterval: 200 * time.Millisecond,
+		WorkflowPanicPolicy: worker.FailWorkflow,
+	})
+	register(k)
+	require.NoError(w.t, k.Start())
+	w.t.Cleanup(k.Stop)
+}
+
+func (w *world) activity(k worker.Worker, name string, fn any) {
+	k.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
+}
+
+// The chat.
+
+func (w *world) openThread(_ context.Context, in workflows.OpenThreadInput) (workflows.Thread, error) {
+	if in.Thread.ID == "" {
+		in.Thread.ID = "9" + fmt.Sprint(len(in.Key)) // a fork's thread
+	}
+	return in.Thread, nil
+}
+
+func (w *world) postMessage(ctx context.Context, in workflows.PostInput) (workflows.PostResult, error) {
+	v, err := w.control.Message(ctx, in.WorkflowID, in.Key)
+	if err != nil {
+		return workflows.PostResult{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := in.WorkflowID + "#" + in.Key
+	if _, ok := w.posts[key]; !ok {
+		w.order = append(w.order, key)
+	}
+	w.posts[key] = v
+	return workflows.PostResult{Ref: "ref-" + key, Version: v.Version}, nil
+}
+
+func (w *world) editMessage(ctx context.Context, in workflows.EditInput) (workflows.PostResult, error) {
+	v, err := w.control.Message(ctx, in.WorkflowID, in.Key)
+	if err != nil {
+		return workflows.PostResult{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := in.WorkflowID + "#" + in.Key
+	if w.posts[key].Version > v.Version {
+		w.t.Errorf("%s went back from version %d to %d", key, w.posts[key].Version, v.Version)
+	}
+	w.posts[key] = v
+	if len(v.Running) > 0 {
+		return workflows.PostResult{}, temporal.NewApplicationErrorWithOptions("running", workflows.ErrTypeRefresh,
+			temporal.ApplicationErrorOptions{NextRetryDelay: 300 * time.Millisecond})
+	}
+	return workflows.PostResult{Ref: in.Ref, Version: v.Version}, nil
+}
+
+// The model: each message is a list of commands, one a line; a line that starts
+// with "&" goes into the same response as the one before.
+
+func (w *world) callModel(ctx context.Context, in workflows.ModelInput) (workflows.ModelResult, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := slices.Clone(w.transcripts[in.Transcript])
+	for _, it := range in.Append {
+		if it.Message != nil {
+			t = append(t, entry{Kind: "message", ID: it.Message.ID, Text: it.Message.Text.Text})
+		} else {
+			t = append(t, entry{Kind: "output", ID: it.CallID, Text: it.Output.Text})
+		}
+	}
+	if err := w.modelErr; err != nil && !in.NoCall {
+		w.modelErr = nil
+		return workflows.ModelResult{}, err
+	}
+	res := workflows.ModelResult{Model: "test", Usage: workflows.Usage{Input: 10, Output: 5, Calls: 1}}
+	if !in.NoCall {
+		res.Calls = nextCalls(t)
+		if len(res.Calls) > 0 {
+			t = append(t, entry{Kind: "calls", Calls: res.Calls})
+		} else {
+			text := answerOf(t)
+			t = append(t, entry{Kind: "answer", Text: text})
+			res.Answer = workflows.TextRef{Text: text}
+		}
+	}
+	w.checkOutputs(t)
+	res.Transcript = fmt.Sprintf("t%d", len(w.transcripts)+1)
+	w.transcripts[res.Transcript] = t
+	return res, nil
+}
+
+// checkOutputs refuses what the Responses API refuses: an output without its
+// call, a second output for one.
+func (w *world) checkOutputs(t []entry) {
+	open := map[string]bool{}
+	for _, e := range t {
+		switch e.Kind {
+		case "calls":
+			for _, c := range e.Calls {
+				open[c.CallID] = true
+			}
+		case "output":
+			if !open[e.ID] {
+				w.t.Errorf("output for call %s that is not open", e.ID)
+			}
+			delete(open, e.ID)
+		}
+	}
+}
+
+// nextCalls derives from the transcript alone what the model asks for next.
+func nextCalls(t []entry) []workflows.ToolCall {
+	var groups [][]string
+	made := 0
+	for _, e := range t {
+		switch e.Kind {
+		case "message":
+			for line := range strings.SplitSeq(e.Text, "\n") {
+				if rest, ok := strings.CutPrefix(line, "&"); ok && len(groups) > 0 {
+					groups[len(groups)-1] = append(groups[len(groups)-1], rest)
+				} else if line != "" && !strings.HasPrefix(line, "#") {
+					groups = append(groups, []string{line})
+				}
+			}
+		case "calls":
+			made++
+		}
+	}
+	if made >= len(groups) {
+		return nil
+	}
+	var calls []workflows.ToolCall
+	for i, cmd := range groups[made] {
+		args, _ := json.Marshal(workflows.ShellArgs{Command: cmd})
+		calls = append(calls, workflows.ToolCall{
+			CallID: fmt.Sprintf("call-%d-%d", made, i), Tool: workflows.ToolShell,
+			Args: workflows.TextRef{Text: string(args)}, Shown: cmd,
+		})
+	}
+	return calls
+}
+
+func answerOf(t []entry) string {
+	var out []string
+	for _, e := range t {
+		if e.Kind == "output" {
+			out = append(out, e.ID+"="+e.Text)
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// The sandbox.
+
+func (w *world) openSandbox(_ context.Context, in workflows.OpenInput) (workflows.SandboxRef, error) {
+	return workflows.SandboxRef{
+		Backend: in.Backend, ID: "sb", Generation: in.Generation, Queue: workflows.TaskQueueSandbox,
+		Root: "/workspace", Shell: "bash", Isolated: true,
+	}, nil
+}
+
+func command(c workflows.ToolCall) string {
+	var a workflows.ShellArgs
+	_ = json.Unmarshal([]byte(c.Args.Text), &a)
+	return a.Command
+}
+
+func (w *world) judge(_ context.Context, in workflows.JudgeInput) (workflows.Judgement, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	cmd := command(in.Call)
+	j := workflows.Judgement{
+		Tier: "safe", Digest: w.digest(cmd), Command: workflows.TextRef{Text: cmd}, Displayable: true,
+		Cwd: "/workspace", Timeout: time.Minute,
+		Rule: workflows.ApprovalRule{Required: 1, Approvers: []string{"grace", "heidi", "oncall"}, TTL: time.Hour},
+	}
+	switch verb, _, _ := strings.Cut(cmd, " "); verb {
+	case "write":
+		j.Tier = "write"
+	case "risky", "changes":
+		j.Tier = "risky"
+	case "brief":
+		j.Tier, j.Rule.TTL = "risky", time.Second
+	case "critical":
+		j.Tier, j.Rule.Required = "critical", 2
+	case "never":
+		j.Tier, j.Reasons = "forbidden", []string{"never"}
+	}
+	return j, nil
+}
+
+func (w *world) digest(cmd string) string {
+	if strings.HasPrefix(cmd, "changes") {
+		return cmd + "@" + w.content
+	}
+	return cmd
+}
+
+func (w *world) checkBinding(_ context.Context, in workflows.BindingInput) (workflows.BindingResult, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return workflows.BindingResult{Changed: w.digest(command(in.Call)) != in.Digest, What: "s.sh has changed"}, nil
+}
+
+func (w *world) runTool(ctx context.Context, in workflows.RunInput) (workflows.ToolResult, error) {
+	cmd := command(in.Call)
+	w.mu.Lock()
+	if w.ran[in.ExecID] == 0 {
+		if w.digest(cmd) != in.Digest {
+			w.mu.Unlock()
+			return workflows.ToolResult{State: workflows.ResultChanged, Error: "s.sh has changed"}, nil
+		}
+		w.ran[in.ExecID]++
+	}
+	if w.release[cmd] == nil {
+		w.release[cmd] = make(chan struct{})
+	}
+	hold := w.release[cmd]
+	w.mu.Unlock()
+	started := time.Now()
+	for strings.Contains(cmd, "block") {
+		activity.RecordHeartbeat(ctx, workflows.ExecProgress{ExecID: in.ExecID, Tail: "…"})
+		select {
+		case <-ctx.Done():
+			return workflows.ToolResult{}, ctx.Err()
+		case <-hold:
+			cmd = ""
+		case <-time.After(50 * time.Millisecond):
+			w.mu.Lock()
+			stopped := w.stops[in.ExecID]
+			w.mu.Unlock()
+			if stopped {
+				return workflows.ToolResult{State: workflows.CallCancelled, Output: workflows.TextRef{Text: "stopped"}, StartedAt: started, EndedAt: time.Now()}, nil
+			}
+		}
+	}
+	if strings.Contains(command(in.Call), "vanish") && strings.HasSuffix(in.ExecID, ".x1") {
+		return workflows.ToolResult{State: workflows.CallUnknown, Error: "The worker died while this ran; it may have finished."}, nil
+	}
+	zero := 0
+	return workflows.ToolResult{
+		State: workflows.CallCompleted, ExitCode: &zero, Output: workflows.TextRef{Text: "ok " + command(in.Call)},
+		StartedAt: started, EndedAt: time.Now(),
+	}, nil
+}
+
+func (w *world) signalExec(_ context.Context, in workflows.SignalExecInput) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stops[in.ExecID] = true
+	return nil
+}
+
+func (w *world) takeSnapshot(_ context.Context, in workflows.SnapshotInput) (workflows.SnapshotResult, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.snapshots++
+	return workflows.SnapshotResult{Snapshot: fmt.Sprintf("snap-%d", in.Turn)}, nil
+}
+
+func (w *world) destroySandbox(context.Context, workflows.ReleaseInput) (workflows.Inventory, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.destroyed++
+	return workflows.Inventory{Files: 3, Unpushed: []string{"2 on fix/flaky"}}, nil
+}
+
+// People.
+
+func (w *world) id() string { return w.thread.WorkflowID() }
+
+func person(id string) workflows.Actor { return workflows.Actor{ID: id, Name: id} }
+
+func said(id, who, text string) workflows.Message {
+	return workflows.Message{ID: id, Author: person(who), Text: workflows.TextRef{Text: text}, At: time.Now()}
+}
+
+func (w *world) ask(text string) {
+	require.NoError(w.t, w.control.RequestSession(w.t.Context(), workflows.SessionRequest{
+		ID: "100", Thread: w.thread, Task: said("100", "ada", text), By: person("ada"),
+	}))
+}
+
+func (w *world) say(id, who, text string) {
+	w.eventually("send "+id, func() bool { return w.control.SendMessage(w.t.Context(), w.id(), said(id, who, text)) == nil })
+}
+
+func (w *world) click(approval, who, verdict string) workflows.Outcome {
+	w.t.Helper()
+	out, err := w.control.Decide(w.t.Context(), w.id(), workflows.Decision{
+		ApprovalID: approval, Verdict: verdict, By: person(who), Interaction: who + verdict + approval, ClickedAt: time.Now(), Reason: "because",
+	})
+	require.NoError(w.t, err)
+	return out
+}
+
+// view returns what the thread shows under a key.
+func (w *world) view(key string) (workflows.MessageView, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v, ok := w.posts[w.id()+"#"+key]
+	return v, ok
+}
+
+func (w *world) eventually(what string, ok func() bool) {
+	w.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			w.mu.Lock()
+			data, _ := json.MarshalIndent(w.posts, "", " ")
+			w.mu.Unlock()
+			w.t.Fatalf("never came: %s\n%s", what, data)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// awaitApproval waits for a pending approval card and returns its ID.
+func (w *world) awaitApproval(key string) string {
+	w.t.Helper()
+	var id string
+	w.eventually("approval "+key, func() bool {
+		v, ok := w.view(key)
+		if ok && v.Approval.State == workflows.ApprovalPending {
+			id = v.Approval.ID
+		}
+		return id != ""
+	})
+	return id
+}
+
+func (w *world) awaitAnswer(turn int) string {
+	w.t.Helper()
+	var text string
+	w.eventually(fmt.Sprintf("answer %d", turn), func() bool {
+		v, ok := w.view(fmt.Sprintf("answer-%d", turn))
+		text = v.Text.Text
+		return ok
+	})
+	return text
+}
+
+func (w *world) awaitTurn(turn int, state string) workflows.TurnView {
+	w.t.Helper()
+	var card workflows.TurnView
+	w.eventually(fmt.Sprintf("turn %d %s", turn, state), func() bool {
+		v, ok := w.view(fmt.Sprintf("turn-%d", turn))
+		if ok {
+			card = *v.Turn
+		}
+		return ok && v.Turn.State == state
+	})
+	return card
+}
+
+func (w *world) runs(suffix string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for id, k := range w.ran {
+		if strings.HasSuffix(id, suffix) {
+			n += k
+		}
+	}
+	return n
+}
+
+func (w *world) let(cmd string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.release[cmd] == nil {
+		w.release[cmd] = make(chan struct{})
+	}
+	close(w.release[cmd])
+}
