@@ -28,6 +28,11 @@ func dynamicSettings(o Options) dynamicconfig.StaticClient {
 		// not used, and each holds pollers.
 		dynamicconfig.WorkerPerNamespaceWorkerCount.Key(): one(0),
 	}
+	if o.InMemory {
+		// Tests continue as new many times a second; a server lets one run last a
+		// second before the next.
+		s[dynamicconfig.WorkflowIdReuseMinimalInterval.Key()] = one("0s")
+	}
 	if o.asReleased {
 		return s
 	}
