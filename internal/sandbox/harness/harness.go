@@ -1,0 +1,106 @@
+// Package harness is the exec contract inside a sandbox, as a POSIX sh script
+// that a backend puts there and runs: at most once, on its own, with a record.
+//
+// A record is a directory outside the command's reach, named by the exec ID:
+//
+//	stdout, stderr   the streams, as they come
+//	exit             how it ended; it appears whole, when all else is written
+//	run/             made first, by whoever runs the exec: the lock
+//	run/self         the script's process while it runs
+//	run/main, init   the command's first process; the init of its namespace
+//	run/reason       why it is being ended; the first reason stays
+//	run/in, holder   the pipe of its standard input; who keeps that open
+//
+// A process is named by its line of /proc/PID/stat, of which the pid and the
+// start time count: a pid alone may be another process by now.
+package harness
+
+import (
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed harness.sh
+var script string
+
+// Script returns the script's text.
+func Script() string { return script }
+
+// Run is what the script's verb "run" takes.
+type Run struct {
+	// Record is the absolute path of the record; the directory exists.
+	Record string
+	// Own says that Argv reports a process namespace of its own on file
+	// descriptor 9, as bubblewrap's --json-status-fd does.
+	Own         bool
+	Timeout     time.Duration
+	OutputBytes int64
+	Stdin       bool
+	// Cwd is where Argv starts; empty is anywhere.
+	Cwd  string
+	Argv []string
+}
+
+// Args returns the script's arguments.
+func (r Run) Args() []string {
+	mode, stdin := "shared", "0"
+	if r.Own {
+		mode = "own"
+	}
+	if r.Stdin {
+		stdin = "1"
+	}
+	timeout := strconv.FormatFloat(r.Timeout.Seconds(), 'f', -1, 64)
+	blocks := strconv.FormatInt((r.OutputBytes+511)/512, 10) // what ulimit -f counts in
+	return append([]string{"run", r.Record, mode, timeout, blocks, stdin, r.Cwd}, r.Argv...)
+}
+
+// Reasons in a record's exit file.
+const (
+	ReasonExited      = "exited"
+	ReasonFailed      = "failed"
+	ReasonTimedOut    = "timed_out"
+	ReasonCancelled   = "cancelled"
+	ReasonOutputLimit = "output_limit"
+	ReasonOutputLost  = "output_lost"
+)
+
+// Exit is what an exit file says.
+type Exit struct {
+	Code   int
+	Reason string
+}
+
+// ParseExit reads an exit file.
+func ParseExit(data []byte) (Exit, error) {
+	var e Exit
+	if _, err := fmt.Sscanf(string(data), "code %d\nreason %s\n", &e.Code, &e.Reason); err != nil {
+		return e, fmt.Errorf("reading the exit record %q: %w", data, err)
+	}
+	return e, nil
+}
+
+// Process names a process for as long as the system is up.
+type Process struct {
+	PID   int
+	Start string
+}
+
+// ParseProcess reads an identity line, or the content of /proc/PID/stat.
+func ParseProcess(line string) (Process, error) {
+	pid, rest, ok := strings.Cut(strings.TrimSpace(line), " ")
+	n, err := strconv.Atoi(pid)
+	i := strings.LastIndexByte(rest, ')')
+	if !ok || err != nil || n <= 0 || i < 0 {
+		return Process{}, fmt.Errorf("%q names no process", line)
+	}
+	start := strings.TrimSpace(rest[i+1:])
+	// The start time is field 22; the first after the name is field 3.
+	if f := strings.Fields(start); len(f) > 19 {
+		start = f[19]
+	}
+	return Process{PID: n, Start: start}, nil
+}

@@ -1,0 +1,317 @@
+#!/bin/sh
+# Runs one command at most once and keeps its record, with nobody watching.
+# What each file of a record means stands in harness.go.
+#
+#   harness run RECORD own|shared TIMEOUT BLOCKS STDIN CWD PROGRAM [ARG...]
+#   harness signal RECORD stop|KILL|INT|TERM|STOP|CONT
+#   harness eof RECORD
+#
+# POSIX sh, with cat, grep, mkdir, mkfifo, mv, rm, sleep and, where there is no
+# /proc, ps. setsid is used where it exists.
+set -u
+umask 077
+LC_ALL=C
+export LC_ALL
+
+proc=
+[ -r /proc/self/stat ] && proc=1
+
+# nap waits a tenth of a second, or a whole one where sleep knows only those.
+nap() { sleep 0.1 2>/dev/null || sleep 1; }
+
+# identity prints a line that names process $1 for as long as the system is up.
+identity() {
+	if [ -n "$proc" ]; then
+		IFS= read -r line 2>/dev/null <"/proc/$1/stat" && echo "$line"
+	else
+		kill -0 "$1" 2>/dev/null && echo "$1 (-) $(ps -o lstart= -p "$1" 2>/dev/null)"
+	fi
+}
+
+# started prints what of an identity line never changes: pid and start time.
+started() {
+	[ -n "$1" ] || return 1
+	if [ -n "$proc" ]; then
+		pid=${1%% *}
+		# The name in parentheses may hold anything; the start time is field 22.
+		set -- ${1##*) }
+		echo "$pid ${20:-}"
+	else
+		echo "$1"
+	fi
+}
+
+# alive prints the pid that file $1 names, if that process still runs.
+alive() {
+	IFS= read -r was 2>/dev/null <"$1" || return 1
+	pid=${was%% *}
+	[ "$(started "$was")" = "$(started "$(identity "$pid")")" ] || return 1
+	echo "$pid"
+}
+
+# table prints "pid parent" of every process.
+table() {
+	if [ -z "$proc" ]; then
+		ps -A -o pid= -o ppid=
+		return
+	fi
+	grep -H '^PPid:' /proc/[0-9]*/status 2>/dev/null |
+		while IFS='/:	' read -r _ _ pid _ _ parent; do echo "$pid $parent"; done
+}
+
+# tree prints the given processes and all their descendants.
+tree() {
+	processes=$(table)
+	found=" $* "
+	grown=1
+	while [ -n "$grown" ]; do
+		grown=
+		while read -r pid parent; do
+			case $found in *" $pid "*) continue ;; esac
+			case $found in *" $parent "*) found="$found$pid " grown=1 ;; esac
+		done <<-EOF
+			$processes
+		EOF
+	done
+	echo $found
+}
+
+# members prints the processes of the command. With a process namespace of its
+# own these are the descendants of the namespace's init; without one they are
+# the command's descendants and whoever carries its mark.
+members() {
+	if [ -e "$run/init" ]; then
+		init=$(alive "$run/init") || return 0
+		for pid in $(tree "$init"); do
+			[ "$pid" = "$init" ] || echo "$pid"
+		done
+		return 0
+	fi
+	main=$(alive "$run/main")
+	marked=
+	if [ -n "$proc" ]; then
+		marked=$(grep -lF "COUNTERSIGN_EXEC=$id" /proc/[0-9]*/environ 2>/dev/null |
+			while IFS=/ read -r _ _ pid _; do echo "$pid"; done)
+	fi
+	[ -z "$main$marked" ] || tree $main $marked
+}
+
+# deliver sends signal $1 to every process of the command.
+deliver() {
+	if [ -e "$run/own" ] && [ ! -e "$run/init" ]; then
+		return # not known yet; whoever must succeed tries again
+	fi
+	if [ "$1" = KILL ] && init=$(alive "$run/init"); then
+		kill -s KILL "$init" 2>/dev/null # takes its whole namespace along
+		return
+	fi
+	# The group catches what has lost both its parent and its mark.
+	if [ -e "$run/group" ] && IFS= read -r was 2>/dev/null <"$run/main"; then
+		kill -s "$1" -- "-${was%% *}" 2>/dev/null
+	fi
+	for pid in $(members); do
+		kill -s "$1" "$pid" 2>/dev/null
+	done
+}
+
+# over tells whether the command itself has ended.
+over() {
+	[ -e "$run/done" ] && return 0
+	[ -e "$run/self" ] && [ -z "$(alive "$run/self")" ] && [ -z "$(members)" ]
+}
+
+# finish ends the command for reason $1 (the first one given stays): politely
+# for two seconds, then at once. Without $2 it is not polite.
+finish() {
+	over && return
+	(set -C && echo "$1" >"$run/reason") 2>/dev/null
+	if [ -n "${2:-}" ]; then
+		deliver TERM
+		deliver CONT
+		tries=20
+		while [ "$tries" -gt 0 ] && ! over; do
+			nap
+			tries=$((tries - 1))
+		done
+	fi
+	tries=100
+	while [ "$tries" -gt 0 ] && ! over; do
+		deliver KILL
+		nap
+		tries=$((tries - 1))
+	done
+}
+
+# watch ends the command after $1 seconds.
+watch() {
+	trap 'kill "$clock" 2>/dev/null; exit 0' TERM
+	sleep "$1" &
+	clock=$!
+	wait "$clock" || {
+		# A sleep that knows only whole seconds has refused a fraction.
+		sleep "$((${1%.*} + 1))" &
+		clock=$!
+		wait "$clock"
+	}
+	finish timed_out polite
+}
+
+# pump copies pipe $1 to file $2, up to the limit that ends the command. The
+# command never holds the file itself: it could truncate it.
+pump() {
+	trap 'kill "$copy" 2>/dev/null; exit 0' TERM
+	(
+		ulimit -c 0
+		ulimit -f "$blocks"
+		exec cat
+	) <"$1" >"$2" &
+	copy=$!
+	wait "$copy"
+	case $? in
+	0) ;;
+	153) finish output_limit ;; # SIGXFSZ
+	*) finish output_lost ;;
+	esac
+}
+
+# status reads what bubblewrap reports: the init of its namespace, then the
+# command's exit code.
+status() {
+	IFS= read -r line || return 0
+	pid=${line#*\"child-pid\": }
+	identity "${pid%%[!0-9]*}" >"$run/init.tmp" && mv "$run/init.tmp" "$run/init"
+	while IFS= read -r line; do
+		case $line in *'"exit-code": '*)
+			code=${line#*\"exit-code\": }
+			echo "${code%%[!0-9]*}" >"$run/code"
+			;;
+		esac
+	done
+}
+
+# record writes how the exec ended, until the disk takes it: without this record
+# its outcome would be unknown.
+record() {
+	tries=600
+	until printf 'code %s\nreason %s\n' "$1" "$2" >"$run/exit" && mv -f "$run/exit" "$record/exit"; do
+		# A sandbox that was destroyed needs no record.
+		[ "$tries" -gt 0 ] && [ -d "$run" ] || exit 1
+		tries=$((tries - 1))
+		sleep 1
+	done 2>/dev/null
+	exit 0
+}
+
+# enter becomes the command, in a session of its own.
+enter='
+umask 022
+ulimit -c 0
+run=$1 cwd=$2
+shift 2
+{ IFS= read -r me </proc/self/stat; } 2>/dev/null || me="$$ (-) $(ps -o lstart= -p $$)"
+echo "$me" >"$run/main"
+if [ -n "$cwd" ] && ! cd "$cwd"; then
+	echo failed >"$run/reason"
+	exit 126
+fi
+exec "$@"'
+
+start() {
+	mode=$1 timeout=$2 blocks=$3 stdin=$4 cwd=$5
+	shift 5
+	if ! mkdir "$run" 2>/dev/null; then
+		[ -d "$run" ] # then somebody has started it
+		exit
+	fi
+	identity "$$" >"$run/self.tmp" && mv "$run/self.tmp" "$run/self"
+	# A caught signal is reset in children, an ignored one would stay ignored.
+	trap : HUP INT QUIT TERM PIPE USR1 USR2
+	cd /
+	mkfifo "$run/o" "$run/e" "$run/s" "$run/in" || record 126 failed
+
+	pump "$run/o" "$record/stdout" &
+	out=$!
+	pump "$run/e" "$record/stderr" &
+	err=$!
+	seen=
+	if [ "$mode" = own ]; then
+		: >"$run/own"
+		status <"$run/s" &
+		seen=$!
+	fi
+	watch "$timeout" &
+	watch=$!
+	holder=
+	if [ "$stdin" = 1 ]; then
+		exec 8<>"$run/in"
+		sleep 2147483647 9>&8 8>&- &
+		holder=$!
+		exec 7<"$run/in" 8>&-
+		identity "$holder" >"$run/holder"
+	else
+		exec 7</dev/null
+	fi
+	session=
+	if command -v setsid >/dev/null 2>&1; then
+		session=setsid
+		[ "$mode" = own ] || : >"$run/group"
+	fi
+	[ "$mode" = own ] && exec 9>"$run/s"
+
+	# In the foreground: a background job of a shell without job control would
+	# ignore interrupts for good.
+	$session sh -c "$enter" enter "$run" "$cwd" "$@" <&7 >"$run/o" 2>"$run/e" 7<&-
+	code=$?
+	exec 7<&- 9>&-
+	: >"$run/done"
+
+	# What the command left in the background ends with it.
+	tries=20
+	deliver KILL
+	while [ "$tries" -gt 0 ] && [ -n "$(members)" ]; do
+		deliver KILL
+		nap
+		tries=$((tries - 1))
+	done
+	guard=
+	if [ "$mode" != own ]; then
+		# Something may have escaped with a pipe in its hands: not waited for.
+		(nap && nap && nap && nap && nap && kill "$out" "$err") 2>/dev/null &
+		guard=$!
+	fi
+	wait "$out" "$err" $seen
+	kill $watch $guard $holder 2>/dev/null
+
+	reason=exited
+	[ -e "$run/code" ] && read -r code <"$run/code"
+	if [ -e "$run/reason" ]; then
+		read -r reason <"$run/reason"
+	elif [ "$mode" = own ] && [ ! -e "$run/init" ]; then
+		reason=failed # bubblewrap could not set the sandbox up
+	fi
+	rm -f "$run/o" "$run/e" "$run/s" "$run/in"
+	record "$code" "$reason"
+}
+
+verb=$1 record=$2 # an absolute path whose last part is the exec's ID
+shift 2
+run=$record/run
+id=${record##*/}
+case $verb in
+run) start "$@" ;;
+signal)
+	[ -e "$record/exit" ] && exit 0
+	case $1 in
+	stop) finish cancelled polite ;;
+	KILL) finish cancelled ;;
+	*) deliver "$1" ;;
+	esac
+	;;
+eof)
+	if holder=$(alive "$run/holder"); then
+		kill "$holder"
+	fi
+	;;
+*) exit 2 ;;
+esac
+exit 0

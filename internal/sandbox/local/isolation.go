@@ -1,0 +1,221 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/countersign/countersign/internal/sandbox"
+)
+
+// isolation says how commands are confined.
+type isolation struct {
+	bwrap string // the program's path; empty when commands are not isolated
+	// nested lets commands make user namespaces: only where bubblewrap is too old
+	// to forbid it.
+	nested bool
+	whyNot string
+}
+
+// What commands see.
+const (
+	insideWorkspace = "/workspace"
+	insideHome      = "/home/agent"
+	systemPath      = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
+	// otherPath adds where package managers of other systems put programs; only
+	// commands that are not isolated see them.
+	otherPath = systemPath + ":/opt/homebrew/bin"
+)
+
+// findShell returns the shell of commands: bash where there is one.
+func findShell() (string, error) {
+	for _, name := range []string{"bash", "sh"} {
+		for dir := range strings.SplitSeq(otherPath, ":") {
+			p := filepath.Join(dir, name)
+			if _, err := exec.LookPath(p); err == nil {
+				return p, nil
+			}
+		}
+	}
+	return "", errors.New("there is neither bash nor sh on this machine")
+}
+
+// probeCommand prints its word only where everything holds that Info.Isolated
+// promises. SECRET names a file in the data directory.
+const probeCommand = `set -e
+echo x > /workspace/probe
+echo x > "$HOME/probe"
+echo x > /tmp/probe
+if cat "$SECRET"; then exit 1; fi
+for f in /probe /etc/probe /etc/passwd /usr/probe /proc/sys/kernel/core_pattern; do
+	if (true >> "$f"); then exit 1; fi
+done 2>/dev/null
+echo isolated`
+
+// probe runs a command in a scratch sandbox, as any exec is run, and believes
+// only what it sees.
+func (b *Backend) probe(ctx context.Context) isolation {
+	if b.cfg.NoIsolation {
+		return isolation{whyNot: "Isolation is switched off."}
+	}
+	bwrap, err := exec.LookPath("bwrap")
+	if err != nil {
+		return isolation{whyNot: "bubblewrap is not installed on the worker's machine."}
+	}
+	if bwrap, err = filepath.Abs(bwrap); err != nil {
+		return isolation{whyNot: "bubblewrap cannot be found: " + err.Error() + "."}
+	}
+	// An old bubblewrap lacks the option that forbids nested namespaces.
+	for _, nested := range []bool{false, true} {
+		b.mode = isolation{bwrap: bwrap, nested: nested}
+		if err = b.tryOut(ctx); err == nil {
+			return b.mode
+		}
+	}
+	return isolation{whyNot: fmt.Sprintf("bubblewrap does not work on the worker's machine (%v).", err)}
+}
+
+func (b *Backend) tryOut(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	s, err := b.Open(ctx, sandbox.Spec{ID: "probe " + random()})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.(*session).remove(context.WithoutCancel(ctx), false) }()
+	err = s.Start(ctx, sandbox.ExecSpec{
+		ID: "probe", Command: probeCommand, Env: map[string]string{"SECRET": b.harness},
+		Limits: sandbox.Limits{Timeout: 10 * time.Second},
+	})
+	if err != nil {
+		return err
+	}
+	var out, problem bytes.Buffer
+	if err := s.Attach(ctx, "probe", sandbox.Stdout, 0, &out); err != nil {
+		return err
+	}
+	if err := s.Attach(ctx, "probe", sandbox.Stderr, 0, &problem); err != nil {
+		return err
+	}
+	if strings.TrimSpace(out.String()) == "isolated" {
+		return nil
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(problem.String()), "\n")
+	if line == "" {
+		line = "what it shuts out can be reached"
+	}
+	return errors.New(line)
+}
+
+// systemDirs hold programs; where one is a link into /usr it is made one.
+var systemDirs = [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix"}
+
+// etcFiles are what programs need of the system's /etc: no accounts, no keys.
+var etcFiles = [...]string{
+	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime", "/etc/mime.types",
+	"/etc/protocols", "/etc/services", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ssl/cert.pem", "/etc/ca-certificates",
+	"/etc/pki/ca-trust", "/etc/pki/tls/certs", "/etc/fonts", "/etc/magic", "/etc/terminfo", "/etc/crypto-policies",
+}
+
+// bwrapArgs is the command line up to the program to run.
+func (b *Backend) bwrapArgs(dir, cwd string, env []string) []string {
+	args := []string{b.mode.bwrap, "--unshare-all", "--unshare-user"}
+	if !b.mode.nested {
+		args = append(args, "--disable-userns")
+	}
+	args = append(args, "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--new-session", "--json-status-fd", "9", "--clearenv")
+	for _, kv := range env {
+		k, v, _ := strings.Cut(kv, "=")
+		args = append(args, "--setenv", k, v)
+	}
+	// The workspace's ancestors first, so that nothing mounted later is hidden.
+	args = append(args, "--dir", "/home", "--dir", "/run", "--dir", "/etc", "--dir", "/var")
+	for _, d := range systemDirs {
+		args = append(args, b.systemDir(d)...)
+	}
+	for _, d := range b.cfg.ReadOnly {
+		args = append(args, b.bindReadOnly(d)...)
+	}
+	for _, f := range append(etcFiles[:], globJava()...) {
+		args = append(args, "--ro-bind-try", f, f)
+	}
+	for _, f := range etcOwn {
+		args = append(args, "--ro-bind", filepath.Join(dir, "etc", f.name), "/etc/"+f.name)
+	}
+	args = append(args, "--proc", "/proc",
+		// The kernel lets root's own user write these without any capability, and a
+		// worker that runs as root stays that user outside its namespace.
+		"--ro-bind-try", "/proc/sys", "/proc/sys", "--ro-bind-try", "/proc/sysrq-trigger", "/proc/sysrq-trigger",
+		"--ro-bind-try", "/proc/fs", "/proc/fs", "--ro-bind-try", "/proc/irq", "/proc/irq", "--ro-bind-try", "/proc/bus", "/proc/bus",
+		"--dev", "/dev",
+		"--bind", filepath.Join(dir, "tmp"), "/tmp", "--symlink", "/tmp", "/var/tmp",
+		"--bind", filepath.Join(dir, "home"), insideHome,
+		"--bind", filepath.Join(dir, "workspace"), insideWorkspace,
+		"--remount-ro", "/",
+		"--chdir", cwd, "--")
+	return args
+}
+
+// systemDir shows a directory of the system as it is on this machine.
+func (b *Backend) systemDir(dir string) []string {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return nil
+	}
+	if info.Mode()&os.ModeSymlink == 0 {
+		return b.bindReadOnly(dir)
+	}
+	to, err := os.Readlink(dir)
+	if err != nil {
+		return nil
+	}
+	return []string{"--symlink", to, dir}
+}
+
+// bindReadOnly shows a directory, and hides the data directory where it lies
+// below it.
+func (b *Backend) bindReadOnly(dir string) []string {
+	src, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil
+	}
+	args := []string{"--ro-bind", src, dir}
+	if below, err := filepath.Rel(src, b.cfg.DataDir); err == nil && filepath.IsLocal(below) {
+		hide := filepath.Join(dir, below)
+		args = append(args, "--tmpfs", hide, "--remount-ro", hide)
+	}
+	return args
+}
+
+// globJava finds the configuration that Debian keeps outside the JDK's own
+// directory, which links to it.
+func globJava() []string {
+	found, _ := filepath.Glob("/etc/java-*-openjdk")
+	return found
+}
+
+// etcOwn are files of /etc that are the sandbox's own.
+var etcOwn = [...]struct{ name, text string }{
+	{"passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:1000:1000:agent:" + insideHome + ":/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
+	{"group", "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n"},
+	{"hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n"},
+	{"nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"},
+}
+
+func writeEtc(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	for _, f := range etcOwn {
+		if err := os.WriteFile(filepath.Join(dir, f.name), []byte(f.text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package sandboxtest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/sandbox"
+)
+
+func testIsolation(t *testing.T, b *rig) {
+	s := b.open(t)
+	info := s.Info()
+	if !info.Isolated {
+		require.NotEmpty(t, info.WhyNot, "a sandbox that is not isolated says why")
+		t.Skip("not isolated: " + info.WhyNot)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+
+	shut := map[string]string{
+		"writing /etc":                 "echo x > /etc/x",
+		"changing /etc/passwd":         "echo x >> /etc/passwd",
+		"writing /":                    "echo x > /x",
+		"writing /usr":                 "echo x > /usr/x",
+		"the kernel's settings":        "true >> /proc/sys/kernel/core_pattern",
+		"the host's name":              "hostname other",
+		"a mount":                      "mount -t tmpfs none /mnt || mount --bind /tmp /usr",
+		"a nested namespace":           "unshare -Ur true",
+		"password hashes":              "cat /etc/shadow",
+		"root's home":                  "ls /root/.",
+		"docker":                       "ls /run/docker.sock /var/run/docker.sock",
+		"the workers' loopback":        "exec 3<>/dev/tcp/127.0.0.1/" + port,
+		"a network interface":          "ls /sys/class/net/eth0 || grep -v -e lo: -e '|' /proc/net/dev",
+		"the metadata address":         "timeout 3 bash -c 'exec 3<>/dev/tcp/169.254.169.254/80'",
+		"processes outside":            "ls -d /proc/[0-9]* | wc -l | { read n; [ $n -gt 20 ]; }",
+		"killing processes outside":    "kill -0 " + fmt.Sprint(os.Getpid()),
+		"becoming root":                "su -c true || sudo -n true",
+		"raw disks":                    "ls /dev/sd* /dev/vd* /dev/nvme* /dev/mem",
+		"the exec's record":            "grep -rl COUNTERSIGN /proc/1/root/*/execs",
+		"the environment of the init":  "tr '\\0' '\\n' < /proc/1/environ | grep " + SecretEnv,
+		"the environment of any other": "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep " + SecretEnv,
+	}
+	if b.f.Secret != nil {
+		shut["the worker's files"] = "cat " + quote(b.f.Secret(b.dir))
+	}
+	for what, command := range shut {
+		r := run(t, s, command)
+		require.NotEqual(t, 0, r.ExitCode, "%s: `%s` succeeds: %s", what, command, r.stdout)
+	}
+	require.Equal(t, "ok\n", run(t, s, "ls / /usr/bin >/dev/null && echo x > /tmp/x && echo x > /dev/null && echo ok").stdout)
+	require.False(t, info.Network)
+}
+
+// A command cannot write its own record: neither through what it holds open nor
+// through what runs beside it.
+func testRecordNotForged(t *testing.T, b *rig) {
+	s := b.open(t)
+	if !s.Info().Isolated {
+		t.Skip("not isolated: " + s.Info().WhyNot)
+	}
+	r := run(t, s, `for fd in 3 4 5 6 7 8 9 10; do echo '{ "exit-code": 0 }' >&$fd; done 2>/dev/null
+find / -name exit -o -name "$COUNTERSIGN_EXEC*" 2>/dev/null | grep -v -e ^/proc -e ^/usr -e ^/nix -e ^/opt
+kill -9 $PPID -1 2>/dev/null; echo survived; exit 9`)
+	if r.State == sandbox.StateExited && r.ExitCode == 9 {
+		require.Equal(t, "survived\n", r.stdout)
+	}
+	require.NotEqual(t, 0, r.ExitCode)
+	require.NotContains(t, r.stdout, "exit")
+}
+
+// Redirecting to /dev/stdout opens what is behind it: no file may be there.
+func testOutputNotTruncated(t *testing.T, b *rig) {
+	s := b.open(t)
+	r := run(t, s, "echo one; echo two > /dev/stdout; echo three > /proc/self/fd/1; echo four >> /dev/stderr")
+	require.Equal(t, "one\ntwo\nthree\n", r.stdout)
+	require.Equal(t, "four\n", r.stderr)
+}
+
+// deadSpec and deadExec are what the worker that is killed starts.
+const deadCommand = `echo run >> runs; for i in $(seq 100); do echo $i; echo $i >> log; sleep 0.02; done`
+
+func testWorkerDies(t *testing.T, b *rig) {
+	spec := sandbox.Spec{ID: newID(), Generation: 1}
+	for round := range 2 {
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), childEnv+"="+b.dir, "SPEC="+spec.ID)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		cmd.Stderr = os.Stderr
+		require.NoError(t, cmd.Start())
+		line, err := bufio.NewReader(out).ReadString('\n')
+		require.NoError(t, err, line)
+		require.Equal(t, "attached\n", line)
+		if round == 0 {
+			pause(t, 200*time.Millisecond)
+		}
+		require.NoError(t, cmd.Process.Kill())
+		_ = cmd.Wait()
+	}
+
+	spec.Existing = true
+	s := b.openSpec(t, spec)
+	require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "exec", Command: deadCommand}), "starting again attaches")
+	st, err := s.Status(t.Context(), "exec")
+	require.NoError(t, err)
+	require.Equal(t, sandbox.StateRunning, st.State)
+	r := await(t, s, "exec")
+	require.Equal(t, sandbox.StateExited, r.State)
+	require.Equal(t, 0, r.ExitCode)
+	var want strings.Builder
+	for i := range 100 {
+		fmt.Fprintln(&want, i+1)
+	}
+	require.Equal(t, want.String(), r.stdout)
+	require.Equal(t, want.String(), content(t, s, "log"))
+	require.Equal(t, "run\n", content(t, s, "runs"))
+}
+
+// playWorker starts the exec, says when it has read its first bytes, and follows
+// it until it is killed.
+func playWorker(dir string, open func(ctx context.Context, dir string) (sandbox.Backend, error)) error {
+	ctx := context.Background()
+	b, err := open(ctx, dir)
+	if err != nil {
+		return err
+	}
+	s, err := b.Open(ctx, sandbox.Spec{ID: os.Getenv("SPEC"), Generation: 1})
+	if err != nil {
+		return err
+	}
+	if err := s.Start(ctx, sandbox.ExecSpec{ID: "exec", Command: deadCommand}); err != nil {
+		return err
+	}
+	return s.Attach(ctx, "exec", sandbox.Stdout, 0, &announcer{})
+}
+
+type announcer struct {
+	once bool
+	buf  bytes.Buffer
+}
+
+func (a *announcer) Write(p []byte) (int, error) {
+	if !a.once {
+		a.once = true
+		fmt.Println("attached")
+	}
+	return a.buf.Write(p)
+}
