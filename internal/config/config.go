@@ -22,6 +22,9 @@ import (
 // Secret is a setting whose value is never printed.
 type Secret = telemetry.Secret
 
+// NewSecret wraps value.
+func NewSecret(value string) Secret { return telemetry.NewSecret(value) }
+
 // DefaultFile is read from the working directory when no file is named; it may
 // be absent.
 const DefaultFile = "countersign.yaml"

@@ -36,7 +36,7 @@ func TestDefaultsAreTheContracts(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, abs, c.DataDir)
 	require.Equal(t, "info", c.Log.Level)
-	require.Equal(t, "file://"+abs+"/blobs?create_dir=true&no_tmp_dir=true", c.Blob.URL)
+	require.Equal(t, "file://"+abs+"/blobs", c.Blob.URL)
 	require.Equal(t, "127.0.0.1:7233", c.Temporal.Address)
 	require.Equal(t, "default", c.Temporal.Namespace)
 	require.Equal(t, "stateless", c.OpenAI.State)

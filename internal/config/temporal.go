@@ -56,11 +56,17 @@ func (l *loader) temporal(c *Config, layers []layer, environ []string) {
 			}
 		}
 	}
+	first := func(key, last string) string {
+		if v := strings.Join(layers[0]["temporal."+key].items, ","); v != "" {
+			return v
+		}
+		return last
+	}
 	if profile.Address == "" {
-		profile.Address = DefaultTemporalAddress
+		profile.Address = first("address", DefaultTemporalAddress)
 	}
 	if profile.Namespace == "" {
-		profile.Namespace = DefaultTemporalNamespace
+		profile.Namespace = first("namespace", DefaultTemporalNamespace)
 	}
 	c.profile = &profile
 	c.Temporal.Address = profile.Address

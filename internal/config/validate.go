@@ -13,8 +13,8 @@ import (
 	"github.com/countersign/countersign/internal/telemetry"
 )
 
-// backends are the kinds of sandbox that sandbox.backend may name.
-var backends = []string{"local"}
+// Backends are the kinds of sandbox that this version has.
+func Backends() []string { return []string{"local"} }
 
 // planned are backends that the product's design names and this version does
 // not have: they are refused by name, not as a typing mistake.
@@ -32,10 +32,7 @@ func (c *Config) finish() Faults {
 		k.fault("log.level", "%v", err)
 	}
 	if c.Blob.URL == "" {
-		c.Blob.URL = (&url.URL{
-			Scheme: "file", Path: filepath.Join(c.DataDir, blobDir),
-			RawQuery: "create_dir=true&no_tmp_dir=true",
-		}).String()
+		c.Blob.URL = (&url.URL{Scheme: "file", Path: filepath.Join(c.DataDir, blobDir)}).String()
 	}
 	if u, err := url.Parse(c.Blob.URL); err != nil || u.Scheme == "" {
 		k.fault("blob.url", "is not a URL with a scheme such as file:///path")
@@ -134,11 +131,11 @@ func (c *Config) checkModel(k *checker) {
 
 func (c *Config) checkSandbox(k *checker) {
 	switch b := c.Sandbox.Backend; {
-	case slices.Contains(backends, b):
+	case slices.Contains(Backends(), b):
 	case slices.Contains(planned, b):
-		k.fault("sandbox.backend", "%s does not exist in this version; there is: %s", b, strings.Join(backends, ", "))
+		k.fault("sandbox.backend", "%s does not exist in this version; there is: %s", b, strings.Join(Backends(), ", "))
 	default:
-		k.fault("sandbox.backend", "%q is not a backend; there is: %s", b, strings.Join(backends, ", "))
+		k.fault("sandbox.backend", "%q is not a backend; there is: %s", b, strings.Join(Backends(), ", "))
 	}
 	k.positive("sandbox.timeout.read", c.Sandbox.Timeout.Read)
 	k.positive("sandbox.timeout.shell", c.Sandbox.Timeout.Shell)

@@ -2,29 +2,63 @@ package devserver
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
+	"strings"
+	"sync/atomic"
 
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/server/common/log"
 	"go.temporal.io/server/common/log/tag"
 )
 
 // logger passes the server's warnings and errors on to slog and drops the
-// rest, which is hundreds of lines at each start.
-type logger struct{ out *slog.Logger }
+// rest, which is hundreds of lines at each start. While the server stops, its
+// parts miss each other one by one: stopping drops those warnings too.
+type logger struct {
+	out      *slog.Logger
+	stopping *atomic.Bool
+}
+
+// unwanted begins a warning of each start about a feature that is not used.
+const unwanted = "HTTP API port has not been set"
 
 var (
 	_ log.Logger     = logger{}
 	_ log.WithLogger = logger{}
 )
 
-func (l logger) With(tags ...tag.Tag) log.Logger { return logger{out: l.out.With(attributes(tags)...)} }
+func (l logger) With(tags ...tag.Tag) log.Logger {
+	return logger{out: l.out.With(attributes(tags)...), stopping: l.stopping}
+}
 
 func (l logger) Debug(string, ...tag.Tag) {}
 func (l logger) Info(string, ...tag.Tag)  {}
 
-func (l logger) Warn(msg string, tags ...tag.Tag)   { l.write(slog.LevelWarn, msg, tags) }
-func (l logger) Error(msg string, tags ...tag.Tag)  { l.write(slog.LevelError, msg, tags) }
+func (l logger) Warn(msg string, tags ...tag.Tag) {
+	if l.stopping.Load() || strings.HasPrefix(msg, unwanted) {
+		return
+	}
+	l.write(slog.LevelWarn, msg, tags)
+}
+
+// Error drops what only says that a client has gone: every stopping worker
+// leaves its polls behind.
+func (l logger) Error(msg string, tags ...tag.Tag) {
+	for _, t := range tags {
+		if err, ok := t.Value().(error); ok && clientGone(err) {
+			return
+		}
+	}
+	l.write(slog.LevelError, msg, tags)
+}
+
+func clientGone(err error) bool {
+	var canceled *serviceerror.Canceled
+	return errors.Is(err, context.Canceled) || errors.As(err, &canceled)
+}
+
 func (l logger) DPanic(msg string, tags ...tag.Tag) { l.write(slog.LevelError, msg, tags) }
 
 // Panic must not return, by the interface's contract.

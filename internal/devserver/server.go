@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -30,6 +31,8 @@ import (
 	"go.temporal.io/server/common/metrics"
 	"go.temporal.io/server/common/primitives"
 	"go.temporal.io/server/temporal"
+
+	"github.com/countersign/countersign/internal/telemetry"
 )
 
 // DefaultNamespace is registered when [Options] name none.
@@ -75,6 +78,7 @@ type Server struct {
 	address    string
 	namespaces []string
 	log        *slog.Logger
+	stopping   *atomic.Bool
 }
 
 // Start starts a server and returns when it answers for each namespace. ctx
@@ -94,14 +98,15 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := prepareStore(o, cfg); err != nil {
 		return nil, err
 	}
-	inner, err := temporal.NewServer(serverOptions(o, cfg, ports)...)
+	s := &Server{address: address(ports[0]), namespaces: o.Namespaces, log: o.Log, stopping: new(atomic.Bool)}
+	out := logger{out: o.Log.With(telemetry.KeyComponent, "temporal"), stopping: s.stopping}
+	s.inner, err = temporal.NewServer(serverOptions(o, cfg, ports, out)...)
 	if err != nil {
 		return nil, fmt.Errorf("making the embedded Temporal server: %w", err)
 	}
-	if err := inner.Start(); err != nil {
+	if err := s.inner.Start(); err != nil {
 		return nil, fmt.Errorf("starting the embedded Temporal server: %w", err)
 	}
-	s := &Server{inner: inner, address: address(ports[0]), namespaces: o.Namespaces, log: o.Log}
 	if err := s.becomeReady(ctx, o.SearchAttributes); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
@@ -145,6 +150,7 @@ func (s *Server) Dial(ctx context.Context, namespace string) (client.Client, err
 // Stop ends the server, after it has written what it accepted. Stop workers
 // and clients first, or their polls delay it by seconds.
 func (s *Server) Stop() error {
+	s.stopping.Store(true)
 	if err := s.inner.Stop(); err != nil {
 		return fmt.Errorf("stopping the embedded Temporal server: %w", err)
 	}
@@ -219,7 +225,7 @@ func serverConfig(o Options, ports []int) *config.Config {
 	return cfg
 }
 
-func serverOptions(o Options, cfg *config.Config, ports []int) []temporal.ServerOption {
+func serverOptions(o Options, cfg *config.Config, ports []int, out logger) []temporal.ServerOption {
 	hosts := map[primitives.ServiceName]static.Hosts{}
 	for i, name := range temporal.DefaultServices {
 		hosts[primitives.ServiceName(name)] = static.Hosts{All: []string{address(ports[i])}, Self: address(ports[i])}
@@ -228,7 +234,7 @@ func serverOptions(o Options, cfg *config.Config, ports []int) []temporal.Server
 		temporal.WithConfig(cfg),
 		temporal.ForServices(temporal.DefaultServices),
 		temporal.WithStaticHosts(hosts),
-		temporal.WithLogger(logger{out: o.Log.With("component", "temporal")}),
+		temporal.WithLogger(out),
 		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
 		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return authorization.NewNoopClaimMapper() }),
 		temporal.WithCustomMetricsHandler(metrics.NoopMetricsHandler),
