@@ -1,0 +1,22 @@
+// Command dev runs all of Countersign in one process, on a Temporal server of
+// its own: the default on a laptop.
+package main
+
+import (
+	"os"
+
+	"github.com/countersign/countersign/cmd/internal/process"
+)
+
+const description = `Countersign on one machine: Temporal, worker, bot and web chat in one process.
+
+All state is in the data directory; stop it however you like, threads go on at the next start.`
+
+type cli struct {
+	Run   runCmd   `cmd:"" default:"withargs" help:"Run until stopped (the default)."`
+	Smoke smokeCmd `cmd:"" help:"Start everything, run the main job once, stop, and say whether it worked."`
+}
+
+func main() {
+	os.Exit(process.Main("dev", description, &cli{}, process.OSEnv()))
+}

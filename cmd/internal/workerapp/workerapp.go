@@ -1,0 +1,127 @@
+// Package workerapp assembles the agent side: workflows, model activities and
+// sandbox activities on their task queues. cmd/worker runs it alone, cmd/dev
+// beside a bot.
+package workerapp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/countersign/countersign/internal/config"
+	"github.com/countersign/countersign/internal/config/datadir"
+	"github.com/countersign/countersign/internal/telemetry"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// stopWithin is how long a stopping worker waits for activities to notice.
+// Those that follow a command return at once and leave the command running.
+const stopWithin = 5 * time.Second
+
+// Options are what a worker works with.
+type Options struct {
+	Config *config.Config
+	// Client is connected to the namespace to serve; the caller closes it after
+	// Stop.
+	Client client.Client
+	Dir    *datadir.Dir
+	Log    *slog.Logger
+	// ForceContinueAsNew, for tests, continues sessions as new after every so
+	// many steps; 0 leaves it to Temporal.
+	ForceContinueAsNew int
+}
+
+// App is a running worker.
+type App struct {
+	Options
+	host    string
+	lock    *datadir.Lock
+	workers []worker.Worker
+	failed  chan error
+}
+
+// Start locks this host's sandboxes, makes sure that the namespace has the
+// search attributes, and serves the queues until Stop.
+func Start(ctx context.Context, o Options) (*App, error) {
+	a := &App{Options: o, failed: make(chan error, 1)}
+	var err error
+	if a.lock, err = o.Dir.LockWorker(); err != nil {
+		return nil, err
+	}
+	if err := a.start(ctx); err != nil {
+		return nil, errors.Join(err, a.Stop())
+	}
+	return a, nil
+}
+
+func (a *App) start(ctx context.Context) error {
+	var err error
+	if a.host, err = a.Dir.HostID(); err != nil {
+		return err
+	}
+	if err := ensureSearchAttributes(ctx, a.Client, a.Config.Temporal.Namespace); err != nil {
+		return err
+	}
+	parts, err := a.parts()
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		w := worker.New(a.Client, p.queue, a.workerOptions(p))
+		p.register(w)
+		if err := w.Start(); err != nil {
+			return fmt.Errorf("starting worker on %s: %w", p.queue, err)
+		}
+		a.workers = append(a.workers, w)
+	}
+	a.Log.Info("Worker is up", "host", a.host, telemetry.KeyNamespace, a.Config.Temporal.Namespace)
+	return nil
+}
+
+// part is what one task queue serves.
+type part struct {
+	queue string
+	// workflows is false for a queue of activities only.
+	workflows bool
+	register  func(worker.Registry)
+}
+
+func (a *App) workerOptions(p part) worker.Options {
+	return worker.Options{
+		DisableWorkflowWorker: !p.workflows,
+		WorkerStopTimeout:     stopWithin,
+		OnFatalError: func(err error) {
+			select {
+			case a.failed <- fmt.Errorf("worker on %s: %w", p.queue, err):
+			default:
+			}
+		},
+	}
+}
+
+// settings are what this worker brings to the workflows it runs.
+func (a *App) settings() workflows.Settings {
+	return workflows.Settings{
+		Model: a.Config.OpenAI.Model, Backend: a.Config.Sandbox.Backend,
+		Backends: config.Backends(), ForceContinueAsNew: a.ForceContinueAsNew,
+	}
+}
+
+// hostQueue is the queue of sandboxes that only this host reaches.
+func (a *App) hostQueue() string { return workflows.TaskQueueSandbox + "/" + a.host }
+
+// Failed gives the error after which the worker serves no longer.
+func (a *App) Failed() <-chan error { return a.failed }
+
+// Stop lets activities end and gives the host back. Commands that run go on.
+func (a *App) Stop() error {
+	for _, w := range a.workers {
+		w.Stop()
+	}
+	return a.lock.Release()
+}

@@ -1,0 +1,35 @@
+// Command worker is the agent side of Countersign: it runs the workflows, calls
+// the model and runs commands in sandboxes. It connects to any Temporal server.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/countersign/countersign/cmd/internal/process"
+	"github.com/countersign/countersign/cmd/internal/workerapp"
+)
+
+const description = `The agent side of Countersign: workflows, model and sandboxes.
+
+It connects to Temporal as TEMPORAL_ADDRESS and its kin say. On the data directory of a running cmd/dev it takes that
+one's settings.`
+
+type cli struct {
+	process.Flags
+	Model              string `help:"Model of new sessions; 'offline' needs no key (openai.model)." placeholder:"NAME"`
+	ForceContinueAsNew int    `help:"For tests: continue sessions as new after every N steps." placeholder:"N"`
+}
+
+func main() {
+	os.Exit(process.Main("worker", description, &cli{}, process.OSEnv()))
+}
+
+// Run serves until ctx ends.
+func (c *cli) Run(ctx context.Context, e *process.Env) error {
+	return c.Connected(ctx, e, map[string]string{"openai.model": c.Model}, func(ctx context.Context, p process.Connected) (process.Service, error) {
+		return workerapp.Start(ctx, workerapp.Options{
+			Config: p.Config, Client: p.Client, Dir: p.Dir, Log: p.Log, ForceContinueAsNew: c.ForceContinueAsNew,
+		})
+	})
+}
