@@ -1,0 +1,280 @@
+package chat
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/countersign/countersign/internal/telemetry"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+const (
+	// slowPost is how long a post may take before another attempt may have been
+	// started meanwhile: half the heartbeat time-out of a post.
+	slowPost = 5 * time.Second
+	// lookAgain bounds the look for copies after an attempt whose context ended.
+	lookAgain = 10 * time.Second
+	// heartbeatEvery is how often an activity says that it lives, and so how soon
+	// it learns that it is cancelled.
+	heartbeatEvery = time.Second
+)
+
+// Delivery is the chat side's activities: what brings a thread to a session's
+// views. Register it on the platform's chat queues with
+// worker.RegisterActivity(&Delivery{…}); the names are those in
+// [workflows.ActivityPostMessage] and its kin. It keeps no state.
+type Delivery struct {
+	Poster Poster
+	Views  Views
+	Blobs  Blobs
+	Log    *slog.Logger
+}
+
+// OpenThread opens a new session's thread and returns it with its ID.
+func (d *Delivery) OpenThread(ctx context.Context, in workflows.OpenThreadInput) (workflows.Thread, error) {
+	stop := beat(ctx, nil)
+	defer stop()
+	t, err := d.Poster.OpenThread(ctx, in)
+	if err != nil {
+		return t, d.fail(ctx, "opening the thread", err)
+	}
+	return t, nil
+}
+
+// PostMessage posts one message, once: a retry looks for the key first, and an
+// attempt that may have raced another looks again and deletes the extra copy.
+func (d *Delivery) PostMessage(ctx context.Context, in workflows.PostInput) (workflows.PostResult, error) {
+	stop := beat(ctx, nil)
+	defer stop()
+	start, retried := time.Now(), activity.GetInfo(ctx).Attempt > 1
+	if retried {
+		found, err := d.only(ctx, in)
+		if err != nil {
+			return workflows.PostResult{}, d.fail(ctx, "looking for message "+in.Key, err)
+		}
+		if found != nil {
+			return workflows.PostResult{Ref: found.Ref, Version: found.Version}, nil
+		}
+	}
+	c, err := d.content(ctx, in.WorkflowID, in.Thread, in.Key)
+	if err != nil {
+		return workflows.PostResult{}, d.fail(ctx, "reading message "+in.Key, err)
+	}
+	ref, err := d.Poster.Post(ctx, c)
+	if err != nil {
+		return workflows.PostResult{}, d.fail(ctx, "posting message "+in.Key, err)
+	}
+	res := workflows.PostResult{Ref: ref, Version: c.View.Version}
+	if !retried && ctx.Err() == nil && time.Since(start) < slowPost {
+		return res, nil
+	}
+	lctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookAgain)
+	defer cancel()
+	found, err := d.only(lctx, in)
+	switch {
+	case err != nil:
+		return res, d.fail(ctx, "looking for copies of message "+in.Key, err)
+	case found != nil && found.Ref != ref:
+		return workflows.PostResult{Ref: found.Ref, Version: found.Version}, ctx.Err()
+	}
+	return res, ctx.Err()
+}
+
+// only returns the message that stands under a post's key, if any. Of several,
+// which attempts that raced have left, the oldest stays: so all attempts keep
+// the same one.
+func (d *Delivery) only(ctx context.Context, in workflows.PostInput) (*Found, error) {
+	found, err := d.Poster.Find(ctx, in.Thread, in.Key, in.First)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	for _, extra := range found[1:] {
+		if err := d.Poster.Delete(ctx, in.Thread, extra.Ref); err != nil {
+			return nil, fmt.Errorf("deleting the extra copy %s: %w", extra.Ref, err)
+		}
+		d.Log.Info("Extra copy of a message deleted", telemetry.KeyWorkflowID, in.WorkflowID, telemetry.KeyMessageID, extra.Ref)
+	}
+	return &found[0], nil
+}
+
+// shown is what an edit remembers from attempt to attempt, in heartbeat details.
+type shown struct {
+	// Digest of the content last brought to the message.
+	Digest string `json:"digest,omitempty"`
+	Ref    string `json:"ref,omitempty"`
+}
+
+// EditMessage brings a message to the newest view. While the view has running
+// execs it fails retryably with [workflows.ErrTypeRefresh] and its next delay,
+// so that following a command adds no history.
+func (d *Delivery) EditMessage(ctx context.Context, in workflows.EditInput) (workflows.PostResult, error) {
+	last := &sticky{}
+	if activity.HasHeartbeatDetails(ctx) {
+		_ = activity.GetHeartbeatDetails(ctx, &last.shown) // absent or old: then the edit is made
+	}
+	if last.shown.Ref != "" {
+		in.Ref = last.shown.Ref
+	}
+	stop := beat(ctx, last)
+	defer stop()
+	c, err := d.content(ctx, in.WorkflowID, in.Thread, in.Key)
+	if err != nil {
+		return workflows.PostResult{}, d.fail(ctx, "reading message "+in.Key, err)
+	}
+	digest := digestOf(c)
+	if digest != last.get().Digest {
+		if in.Ref, err = d.edit(ctx, in.Ref, c); err != nil {
+			return workflows.PostResult{}, d.fail(ctx, "editing message "+in.Key, err)
+		}
+		last.set(shown{Digest: digest, Ref: in.Ref})
+		activity.RecordHeartbeat(ctx, last.get())
+	}
+	if len(c.View.Running) > 0 {
+		if ctx.Err() != nil {
+			return workflows.PostResult{}, ctx.Err()
+		}
+		return workflows.PostResult{}, temporal.NewApplicationErrorWithOptions("a command runs; its tail is refreshed",
+			workflows.ErrTypeRefresh, temporal.ApplicationErrorOptions{
+				NextRetryDelay: d.refreshDelay(activity.GetInfo(ctx).Attempt),
+				Category:       temporal.ApplicationErrorCategoryBenign,
+			})
+	}
+	return workflows.PostResult{Ref: in.Ref, Version: c.View.Version}, nil
+}
+
+// edit makes a message show c; one that somebody deleted is posted anew.
+func (d *Delivery) edit(ctx context.Context, ref string, c Content) (string, error) {
+	err := d.Poster.Edit(ctx, ref, c)
+	if errors.Is(err, ErrMessageGone) {
+		return d.Poster.Post(ctx, c)
+	}
+	return ref, err
+}
+
+// refreshDelay grows by a third with each attempt.
+func (d *Delivery) refreshDelay(attempt int32) time.Duration {
+	l := d.Poster.Limits()
+	delay := l.MinRefresh
+	for i := int32(1); i < attempt && delay < l.MaxRefresh; i++ {
+		delay += delay / 3
+	}
+	return min(delay, l.MaxRefresh)
+}
+
+// content reads what a message should show now.
+func (d *Delivery) content(ctx context.Context, workflowID string, t workflows.Thread, key string) (Content, error) {
+	v, err := d.Views.Message(ctx, workflowID, key)
+	if err != nil {
+		return Content{}, err
+	}
+	c := Content{WorkflowID: workflowID, Thread: t, View: v}
+	if c.Text, err = GetText(ctx, d.Blobs, v.Text); err != nil {
+		return c, fmt.Errorf("reading its text: %w", err)
+	}
+	if len(v.Running) > 0 && v.Turn != nil {
+		c.View.Turn = d.withTails(ctx, workflowID, *v.Turn)
+	}
+	return c, nil
+}
+
+// withTails fills in the live tails. Without them, when the server does not say,
+// the card is shown all the same.
+func (d *Delivery) withTails(ctx context.Context, workflowID string, t workflows.TurnView) *workflows.TurnView {
+	tails, err := d.Views.Tails(ctx, workflowID)
+	if err != nil {
+		d.Log.Warn("Live tails are not known", telemetry.KeyWorkflowID, workflowID, telemetry.KeyError, err)
+		return &t
+	}
+	t.Calls = slices.Clone(t.Calls)
+	for i := range t.Calls {
+		if p, ok := tails[t.Calls[i].ExecID]; ok && t.Calls[i].State == workflows.CallRunning {
+			t.Calls[i].Tail = p.Tail
+		}
+	}
+	return &t
+}
+
+func digestOf(c Content) string {
+	c.View.Version = 0 // a version that changes nothing to see needs no edit
+	data, err := json.Marshal(c)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
+}
+
+// fail turns an error into what Temporal does with it: retried, unless the
+// thread or message is gone for good.
+func (d *Delivery) fail(ctx context.Context, doing string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var limited *RateLimitedError
+	var query *serviceerror.QueryFailed
+	switch {
+	case errors.As(err, &limited):
+		return temporal.NewApplicationErrorWithOptions(doing, workflows.ErrTypeRateLimited,
+			temporal.ApplicationErrorOptions{NextRetryDelay: limited.RetryAfter, Cause: err})
+	case errors.Is(err, ErrThreadGone):
+		return temporal.NewNonRetryableApplicationError(doing, workflows.ErrTypeThreadGone, err)
+	case errors.Is(err, workflows.ErrNoSession), errors.As(err, &query):
+		return temporal.NewNonRetryableApplicationError(doing, workflows.ErrTypeNotFound, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// sticky is the heartbeat detail that every beat repeats.
+type sticky struct {
+	mu    sync.Mutex
+	shown shown
+}
+
+func (s *sticky) get() shown {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shown
+}
+
+func (s *sticky) set(v shown) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shown = v
+}
+
+// beat records heartbeats until stop is called.
+func beat(ctx context.Context, s *sticky) (stop func()) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(heartbeatEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if s == nil {
+					activity.RecordHeartbeat(ctx)
+				} else {
+					activity.RecordHeartbeat(ctx, s.get())
+				}
+			}
+		}
+	})
+	return func() { close(done); wg.Wait() }
+}

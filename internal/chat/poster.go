@@ -1,0 +1,74 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+var (
+	// ErrThreadGone: the thread was deleted, or nothing can be written to it.
+	ErrThreadGone = errors.New("the thread cannot be written to any more")
+	// ErrMessageGone: the message to edit was deleted.
+	ErrMessageGone = errors.New("the message was deleted")
+)
+
+// RateLimitedError is a platform's refusal for now.
+type RateLimitedError struct {
+	// RetryAfter is when the platform takes such a call again.
+	RetryAfter time.Duration
+	Err        error
+}
+
+func (e *RateLimitedError) Error() string {
+	return fmt.Sprintf("rate limited for %s: %v", e.RetryAfter, e.Err)
+}
+
+func (e *RateLimitedError) Unwrap() error { return e.Err }
+
+// Content is what a message is to show.
+type Content struct {
+	WorkflowID string
+	Thread     workflows.Thread
+	// View is the newest view, the tails of running commands filled in.
+	View workflows.MessageView
+	// Text is the whole text of an answer or notice.
+	Text string
+}
+
+// Found is a message of ours that stands in a thread.
+type Found struct {
+	Ref string
+	// Version of the view that it shows; 0 where the platform cannot tell.
+	Version int
+}
+
+// Limits are what a platform allows.
+type Limits struct {
+	// MinRefresh and MaxRefresh bound the time between two edits that only follow
+	// a running command.
+	MinRefresh, MaxRefresh time.Duration
+}
+
+// Poster writes to one platform. Its methods are called concurrently, and each
+// may be called again for the same message by another process. Errors are
+// [ErrThreadGone], [ErrMessageGone], [*RateLimitedError], or transient.
+type Poster interface {
+	// OpenThread posts the root of a new session's thread under in.Key, unless
+	// it is there, and returns the thread with its ID. Where a person's message
+	// is the root there is nothing to post.
+	OpenThread(ctx context.Context, in workflows.OpenThreadInput) (workflows.Thread, error)
+	// Find returns our messages in the thread that were posted under key since
+	// the given time, oldest first. For the header's key, a root of ours counts.
+	Find(ctx context.Context, t workflows.Thread, key string, since time.Time) ([]Found, error)
+	// Post posts a message under its view's key and returns its reference.
+	Post(ctx context.Context, c Content) (ref string, err error)
+	// Edit makes the message show c. Equal content may be skipped.
+	Edit(ctx context.Context, ref string, c Content) error
+	// Delete removes an extra copy. One that is gone is no error.
+	Delete(ctx context.Context, t workflows.Thread, ref string) error
+	Limits() Limits
+}

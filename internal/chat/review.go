@@ -1,0 +1,85 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// Review is everything that an approval covers, for a person to read before
+// they decide.
+type Review struct {
+	Command string       `json:"command"`
+	Cwd     string       `json:"cwd"`
+	Backend string       `json:"backend"`
+	Tier    string       `json:"tier"`
+	Reasons []string     `json:"reasons"`
+	Env     []string     `json:"env,omitempty"`
+	Files   []ReviewFile `json:"files,omitempty"`
+	Notes   []string     `json:"notes,omitempty"`
+	Digest  string       `json:"digest"`
+}
+
+// ReviewFile is a file that the command line itself runs.
+type ReviewFile struct {
+	Path string `json:"path"`
+	Text string `json:"text"`
+}
+
+// Review reads what stands behind an approval card.
+func (r *Router) Review(ctx context.Context, a workflows.ApprovalView) (Review, error) {
+	v := Review{Cwd: a.Cwd, Backend: a.Backend, Tier: a.Tier, Reasons: a.Reasons, Digest: a.Digest}
+	var err error
+	if v.Command, err = GetText(ctx, r.Blobs, a.Command); err != nil {
+		return v, reviewFailed(err)
+	}
+	if a.Detail == "" {
+		return v, nil
+	}
+	data, err := r.Blobs.Get(ctx, a.Detail)
+	if err != nil {
+		return v, reviewFailed(err)
+	}
+	var detail struct {
+		Env   []string     `json:"env"`
+		Files []ReviewFile `json:"files"`
+		Notes []string     `json:"notes"`
+	}
+	if json.Unmarshal(data, &detail) != nil {
+		v.Notes = []string{string(data)}
+		return v, nil
+	}
+	v.Env, v.Files, v.Notes = detail.Env, detail.Files, detail.Notes
+	return v, nil
+}
+
+func reviewFailed(err error) error {
+	return &Error{
+		Kind: KindUnavailable, Code: "review_unavailable", Message: "What is behind this request cannot be read now.",
+		Hint: "It was not approved; try Review again in a moment.", Err: err,
+	}
+}
+
+// Text is the review as plain text: the command first, whole.
+func (v Review) Text() string {
+	var b strings.Builder
+	b.WriteString(v.Command + "\n\n")
+	fmt.Fprintf(&b, "Directory: %s\nBackend: %s\nTier: %s\n", v.Cwd, v.Backend, v.Tier)
+	for _, reason := range v.Reasons {
+		b.WriteString("Why: " + reason + "\n")
+	}
+	if len(v.Env) > 0 {
+		b.WriteString("\nEnvironment changes:\n" + strings.Join(v.Env, "\n") + "\n")
+	}
+	for _, f := range v.Files {
+		b.WriteString("\nRuns " + f.Path + ":\n" + f.Text + "\n")
+	}
+	for _, n := range v.Notes {
+		b.WriteString("\n" + n + "\n")
+	}
+	b.WriteString("\nWhat these files load in turn is not covered.\nDigest: " + v.Digest + "\n")
+	return b.String()
+}

@@ -1,0 +1,190 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// knownBackends are the words that name a backend, built or not.
+var knownBackends = []string{"local", "docker", "e2b", "daytona", "modal"}
+
+// Router takes what people write and click to the sessions. It keeps no state
+// and is safe for concurrent use.
+type Router struct {
+	Sessions Sessions
+	Blobs    Blobs
+	// Backends are those that can be used here, the default first.
+	Backends []string
+	Style    Style
+	// Link is the address of a session's thread for Markdown links; nil and the
+	// empty string make plain titles.
+	Link func(workflows.Thread) string
+	// Allow says whether a person may give a command to the session of a thread,
+	// and returns nil if so. Nil allows everybody. Decisions are not asked about:
+	// the workflow knows who may decide.
+	Allow func(ctx context.Context, by workflows.Actor, verb Verb, t workflows.Thread) *Error
+}
+
+// Command carries out addressed text: a command or a task. The error is an
+// [*Error].
+func (r *Router) Command(ctx context.Context, ev Event) (Reply, error) {
+	c, err := Parse(ev.Text, knownBackends)
+	if err != nil {
+		return Reply{}, err
+	}
+	return r.Do(ctx, ev, c)
+}
+
+// Do carries out a command that was parsed, or built from typed options.
+func (r *Router) Do(ctx context.Context, ev Event, c Command) (Reply, error) {
+	if err := r.available(c.Backend); err != nil {
+		return Reply{}, err
+	}
+	if r.Allow != nil {
+		if err := r.Allow(ctx, ev.By, c.Verb, ev.Thread); err != nil {
+			return Reply{}, err
+		}
+	}
+	switch c.Verb {
+	case VerbHelp:
+		return Reply{Text: helpText}, nil
+	case VerbList:
+		return r.list(ctx, ev)
+	case VerbGrants:
+		return Reply{Text: "There are no standing permissions: every risky command is asked about."}, nil
+	case VerbNew:
+		return r.newFrom(ctx, ev, c)
+	}
+	if ev.Thread.ID == "" {
+		if c.Verb == VerbRun {
+			return r.run(ctx, ev, c)
+		}
+		return r.pick(ctx, ev, c)
+	}
+	return r.inThread(ctx, ev, c)
+}
+
+// run asks for a new session.
+func (r *Router) run(ctx context.Context, ev Event, c Command) (Reply, error) {
+	task, err := r.message(ctx, ev, c.Task)
+	if err != nil {
+		return Reply{}, err
+	}
+	title := c.Title
+	if title == "" {
+		title = TitleOf(c.Task)
+	}
+	err = r.Sessions.RequestSession(ctx, workflows.SessionRequest{
+		ID: ev.ID, Thread: ev.New, Title: title, Task: task,
+		Backend: c.Backend, Workspace: c.Workspace, Model: c.Model, By: ev.By,
+	})
+	if err != nil {
+		return Reply{}, failure(err)
+	}
+	return Reply{Opens: true, Thread: ev.New, Title: title, Backend: c.Backend}, nil
+}
+
+// Message takes a plain message in a thread to its session. The error is an
+// [*Error].
+func (r *Router) Message(ctx context.Context, ev Event) (Reply, error) {
+	if strings.TrimSpace(ev.Text) == "" {
+		return Reply{}, invalid("empty_text", "The message is empty.", "Write what the agent should do.")
+	}
+	m, err := r.message(ctx, ev, ev.Text)
+	if err != nil {
+		return Reply{}, err
+	}
+	err = r.Sessions.SendMessage(ctx, ev.Thread.WorkflowID(), m)
+	if errors.Is(err, workflows.ErrNoSession) {
+		return r.join(ctx, ev, m)
+	}
+	if err != nil {
+		return Reply{}, failure(err)
+	}
+	return Reply{Thread: ev.Thread}, nil
+}
+
+// join takes a message whose session does not run to the manager: the session
+// may still be opening. One that has been destroyed is said to be.
+func (r *Router) join(ctx context.Context, ev Event, m workflows.Message) (Reply, error) {
+	st, err := r.Sessions.TurnState(ctx, ev.Thread.WorkflowID())
+	if err == nil && st.Header.Liveness == workflows.LivenessDestroyed {
+		return Reply{}, destroyed(ev.Thread)
+	}
+	err = r.Sessions.RequestSession(ctx, workflows.SessionRequest{
+		ID: ev.ID, Thread: ev.Thread, Task: m, By: ev.By, Join: true,
+	})
+	if err != nil {
+		return Reply{}, failure(err)
+	}
+	return Reply{Thread: ev.Thread}, nil
+}
+
+func destroyed(t workflows.Thread) *Error {
+	return &Error{
+		Kind: KindConflict, Code: "session_destroyed",
+		Message: "This session has been destroyed; the message was not taken.",
+		Hint:    "Start anew from its files with `/agent new --from " + SessionName(t) + "`.",
+	}
+}
+
+func (r *Router) message(ctx context.Context, ev Event, text string) (workflows.Message, error) {
+	ref, err := PutText(ctx, r.Blobs, text)
+	if err != nil {
+		return workflows.Message{}, &Error{
+			Kind: KindUnavailable, Code: "store_unavailable",
+			Message: "The message is long and the blob store cannot be written.",
+			Hint:    "Nothing was recorded; try again in a moment.", Err: err,
+		}
+	}
+	return workflows.Message{ID: ev.ID, EditedAt: ev.EditedAt, Author: ev.By, Text: ref, At: ev.At}, nil
+}
+
+// available refuses a backend that cannot be used here, by name.
+func (r *Router) available(name string) *Error {
+	switch {
+	case name == "" || slices.Contains(r.Backends, name):
+		return nil
+	case slices.Contains(knownBackends, name):
+		return &Error{
+			Kind: KindInvalid, Code: "backend_unavailable",
+			Message: "The backend " + name + " is not available here yet.",
+			Hint:    "Available: " + strings.Join(r.Backends, ", ") + ".",
+		}
+	}
+	return invalid("unknown_backend", "There is no backend “"+Shown(name)+"”.",
+		"Available: "+strings.Join(r.Backends, ", ")+".")
+}
+
+// failure puts what went wrong on the way to Temporal into words.
+func failure(err error) *Error {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, workflows.ErrNoSession):
+		return &Error{
+			Kind: KindConflict, Code: "no_session", Message: "No session runs in this thread.",
+			Hint: "Start one with `/agent <task>`, or see `/agent list`.", Err: err,
+		}
+	case errors.Is(err, workflows.ErrUnavailable):
+		return &Error{
+			Kind: KindUnavailable, Code: "server_unavailable", Message: "The server that keeps the sessions cannot be reached.",
+			Hint: "Nothing was recorded and nothing is lost; try again in a moment.", Err: err,
+		}
+	}
+	return &Error{
+		Kind: KindUnconfirmed, Code: "unconfirmed", Message: "Not confirmed: the server did not answer in time.",
+		Hint: "It may have been recorded; trying again is harmless.", Err: err,
+	}
+}
+
+// TitleOf makes a session's title of its task: the first line that says
+// something, at most 80 characters.
+func TitleOf(task string) string { return workflows.TitleOf(task) }
+
+func isNoSession(err error) bool { return errors.Is(err, workflows.ErrNoSession) }

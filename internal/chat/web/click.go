@@ -1,0 +1,165 @@
+package web
+
+import (
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"context"
+
+	"github.com/countersign/countersign/internal/chat"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+type clickBody struct {
+	Button string         `json:"button"`
+	Values map[string]any `json:"values"`
+	// ClientID makes a repeated request the same click.
+	ClientID string `json:"client_id"`
+}
+
+type clickAnswer struct {
+	Outcome string       `json:"outcome"`
+	Text    string       `json:"text"`
+	Digest  string       `json:"digest,omitempty"`
+	Review  *chat.Review `json:"review,omitempty"`
+}
+
+// maxReason bounds what may be typed with a denial, in bytes.
+const maxReason = 4 << 10 // 4 KiB
+
+func (b clickBody) value(name string) string {
+	v, _ := b.Values[name].(string)
+	return v
+}
+
+func readClick(w http.ResponseWriter, r *http.Request) (clickBody, error) {
+	var b clickBody
+	if err := decode(w, r, &b); err != nil {
+		return b, err
+	}
+	reason := b.value("reason")
+	switch {
+	case b.Button == "":
+		return b, refuse(&apiError{http.StatusBadRequest, "no_button", "The click names no button.", "Send {\"button\": \"approve\"}."})
+	case len(reason) > maxReason:
+		return b, refuse(&apiError{http.StatusBadRequest, "reason_too_long", "The reason is longer than 4 KiB.", "Say it shorter."})
+	case strings.ContainsRune(reason, 0) || len(b.ClientID) > maxClientID:
+		return b, refuse(&apiError{http.StatusBadRequest, "bad_value", "A value of the click cannot be taken.", "Send plain text."})
+	}
+	return b, nil
+}
+
+func (s *Server) postClick(w http.ResponseWriter, r *http.Request, by workflows.Actor) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), forwardTimeout)
+	defer cancel()
+	at := time.Now()
+	m, err := s.store.message(ctx, r.PathValue("message"))
+	if errors.Is(err, errNotFound) || (err == nil && m.pending()) {
+		return refuse(notFound("message"))
+	}
+	if err != nil {
+		return err
+	}
+	b, err := readClick(w, r)
+	if err != nil {
+		return err
+	}
+	if err := m.clickable(b); err != nil {
+		return err
+	}
+	if b.Button == workflows.ButtonReview {
+		return s.review(ctx, w, m)
+	}
+	if m.question != "" {
+		unlock := s.locks.lock(m.id)
+		defer unlock()
+		if m, err = s.store.message(ctx, m.id); err != nil {
+			return err
+		}
+		if len(m.buttons) == 0 {
+			answer(w, http.StatusOK, clickAnswer{Outcome: workflows.OutcomeAlreadyDecided, Text: "This has been answered already."})
+			return nil
+		}
+	}
+	reply, err := s.router.Click(ctx, m.click(b, by, at))
+	if err != nil {
+		return err
+	}
+	if reply.Answered != "" {
+		if _, err := s.store.settle(ctx, m.id, reply.Answered); err != nil {
+			return err
+		}
+	}
+	answer(w, http.StatusOK, clickAnswer{Outcome: apiOutcome(reply.Outcome.Outcome), Text: reply.Text})
+	return nil
+}
+
+// clickable refuses a button that the message does not have. A decided request
+// has none any more, but a click on it was made on what another reader's screen
+// still shows: the session answers it.
+func (m row) clickable(b clickBody) error {
+	has := slices.ContainsFunc(m.buttons, func(x workflows.Button) bool { return x.ID == b.Button })
+	if !has && m.view != nil && m.view.Approval != nil {
+		switch a := m.view.Approval; {
+		case a.State != workflows.ApprovalPending:
+			has = slices.Contains(approvalButtons, b.Button)
+		case b.Button == workflows.ButtonApprove && !a.UnknownRun:
+			has = b.value("digest") != "" // from Review
+		}
+	}
+	if !has && m.question != "" && len(m.buttons) == 0 {
+		has = b.Button == workflows.ButtonKeep || b.Button == workflows.ButtonDestroy || strings.HasPrefix(b.Button, chat.ButtonSwitch)
+	}
+	if has {
+		return nil
+	}
+	return refuse(&apiError{http.StatusConflict, "no_such_button", "That message has no button “" + chat.Cut(chat.Shown(b.Button), 40) + "”.",
+		"It may have changed; look at it again."})
+}
+
+var approvalButtons = []string{
+	workflows.ButtonApprove, workflows.ButtonDeny, workflows.ButtonReview, workflows.ButtonWithdraw,
+	workflows.ButtonRunAgain, workflows.ButtonLeave,
+}
+
+// click is the neutral form of a click on this message.
+func (m row) click(b clickBody, by workflows.Actor, at time.Time) chat.Click {
+	c := chat.Click{
+		Interaction: m.id + "/" + rand.Text(), Button: b.Button, Question: m.question,
+		Thread: thread{id: m.thread, channel: m.channel}.workflow(),
+		Reason: b.value("reason"), Digest: b.value("digest"), By: by, At: at,
+	}
+	if b.ClientID != "" {
+		c.Interaction = m.id + "/" + b.ClientID
+	}
+	if m.view != nil && m.view.Approval != nil {
+		c.ApprovalID = m.view.Approval.ID
+	}
+	if m.view != nil && m.view.Turn != nil {
+		c.Turn = m.view.Turn.Number
+	}
+	return c
+}
+
+// apiOutcome: the API knows no refused command; what was refused because its
+// time has passed is expired.
+func apiOutcome(o string) string {
+	if o == workflows.OutcomeRefused {
+		return workflows.OutcomeExpired
+	}
+	return o
+}
+
+// review answers everything that an approval covers.
+func (s *Server) review(ctx context.Context, w http.ResponseWriter, m row) error {
+	v, err := s.router.Review(ctx, *m.view.Approval)
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, clickAnswer{Outcome: workflows.OutcomeRecorded, Text: v.Text(), Digest: v.Digest, Review: &v})
+	return nil
+}
