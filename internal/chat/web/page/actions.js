@@ -73,7 +73,7 @@ function takeBack(app, thread, p) {
 
 // press handles one of a message's own buttons.
 function press(app, message, el, event) {
-  if (el.getAttribute("aria-disabled") === "true") return;
+  if (app.view.busy.has(message.id)) return;
   const button = el.dataset.button;
   if (button === "approve" && event.detail > 0 && app.threadView?.justMoved()) {
     toast("The page moved just then. Look again, and click once more.", { kind: "info" });
@@ -230,7 +230,10 @@ function openMenu(app, opener) {
   const thread = app.s.thread;
   const items = menuFor(thread);
   const menu = h("div", { class: "menu", role: "menu", "aria-label": "Session menu" }, items.map(([label]) => h("button", { type: "button", role: "menuitem", tabindex: "-1" }, label)));
+  let open = true;
   const close = (focus) => {
+    if (!open) return;
+    open = false;
     menu.remove();
     opener.setAttribute("aria-expanded", "false");
     if (focus) opener.focus();
@@ -243,7 +246,7 @@ function openMenu(app, opener) {
   });
   menu.addEventListener("keydown", (e) => menuKey(menu, e, close));
   menu.addEventListener("focusout", (e) => !menu.contains(e.relatedTarget) && close(false));
-  opener.after(menu);
+  app.threadView.head.after(menu);
   opener.setAttribute("aria-expanded", "true");
   menu.firstChild.focus();
 }

@@ -233,7 +233,7 @@ class App {
       const known = s.thread.messages.has(m.id);
       if (!merge(s.thread, m, this.events)) return;
       if (!known && !m.deleted) {
-        s.thread.order.push(m.id);
+        insert(s.thread, m);
         if (fresh) this.tell(m);
       }
       this.settle(s.thread);
@@ -441,6 +441,13 @@ function merge(thread, m, at) {
   if (have && JSON.stringify(have) === JSON.stringify(m)) return false;
   thread.messages.set(m.id, m);
   return true;
+}
+
+// insert puts a new message where its time belongs, which is nearly always last.
+function insert(thread, m) {
+  let at = thread.order.length;
+  while (at > 0 && Date.parse(thread.messages.get(thread.order[at - 1]).at) > Date.parse(m.at)) at--;
+  thread.order.splice(at, 0, m.id);
 }
 
 function notSent(err) {

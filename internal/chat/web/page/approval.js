@@ -15,17 +15,21 @@ export function approvalBody(m, view) {
     h("p", { class: "where" }, where(a)),
     h("pre", { class: "command", dir: "ltr", "data-key": "command" }, h("code", {}, visible(a.command || ""))),
     reasonsEl(a.reasons),
+    pending && a.unknown_run && h("p", { class: "decision" }, mayHaveRun),
     pending ? whoMay(a, view) : null,
-    pending && !hasApprove(m) && h("p", { class: "aside" }, "This cannot be approved from the card: read all of it under Review."),
-    !pending && h("p", { class: "decision " + a.state, "data-key": "decision" }, decision(a, m)),
+    pending && !a.unknown_run && !hasApprove(m) && h("p", { class: "aside" }, "This cannot be approved from the card: read all of it under Review."),
+    !pending && h("p", { class: "decision " + a.state, "data-key": "decision" }, decision(a)),
     a.queued > 0 && pending && h("p", { class: "aside" }, count(a.queued, "message"), a.queued === 1 ? " waits" : " wait", " behind this request."),
-    pending ? buttons(m, view) : afterButtons(m, view),
+    lastRow(m, view),
   ]);
 }
+
+const mayHaveRun = "? The worker died while this ran; it may have finished.";
 
 const hasApprove = (m) => (m.buttons || []).some((b) => b.id === "approve");
 
 function title(a, pending) {
+  if (a.unknown_run) return "Outcome unknown";
   const words = [pending ? "Approval needed" : "Approval", a.tier];
   if (!pending || !(a.required > 1)) return words.filter(Boolean).join(" · ");
   const yes = (a.votes || []).filter((v) => v.verdict === "approve");
@@ -74,16 +78,17 @@ function whoMay(a, view) {
 }
 
 // decision is the one line that the buttons become.
-export function decision(a, m) {
+export function decision(a) {
   const last = (a.votes || []).at(-1) || {};
   const by = last.by ? [" by @", plain(nameOf(last.by))] : "";
   const at = last.at || a.decided_at ? [" at ", timeEl(last.at || a.decided_at)] : "";
-  const reason = plain(last.reason || m?.text || "");
+  const reason = plain(last.reason || "");
   switch (a.state) {
     case "approved":
-      if (a.call_state === "unknown") return "? The worker died while this ran; it may have finished.";
-      return ["✓ Approved", approvedBy(a) || by, at, result(a)];
+      if (a.call_state === "unknown") return mayHaveRun;
+      return [a.unknown_run ? "✓ Run again" : "✓ Approved", approvedBy(a) || by, at, result(a)];
     case "denied":
+      if (a.unknown_run) return ["⊘ Left as it is", by, at, "."];
       if (/change/.test(last.verdict || "")) return ["↺ Changes asked for", by, ": ", reason];
       return ["⊘ Denied", by, at, reason && ": " + reason];
     case "expired":
@@ -93,7 +98,7 @@ export function decision(a, m) {
     case "changed":
       return "⊘ What was to run has changed since it was shown: not run.";
   }
-  return reason || a.state;
+  return plain(a.state || "");
 }
 
 function approvedBy(a) {
@@ -109,9 +114,12 @@ function result(a) {
   return parts;
 }
 
-function afterButtons(m, view) {
-  const look = m.approval.call_state === "unknown" && m.approval.call_id &&
-    h("button", { type: "button", class: "button", "data-action": "output", "data-call": m.approval.call_id }, "Look at the output");
+// lastRow is the card's buttons, and where an outcome is unknown the way to what
+// was written before the worker died.
+function lastRow(m, view) {
+  const a = m.approval;
+  const look = (a.unknown_run || a.call_state === "unknown") && a.call_id &&
+    h("button", { type: "button", class: "button", "data-action": "output", "data-call": a.call_id }, "Look at the output");
   const own = buttons(m, view);
   return look || own ? h("div", { class: "row" }, look, own) : null;
 }

@@ -121,7 +121,8 @@ function list(lines, i, o) {
     if (!m || m[2].slice(-1) !== kind || rule.test(lines[end])) break;
     const [body, next, gap] = itemBody(lines, end, m);
     items.push(body);
-    loose = loose || (gap && next < lines.length && item.test(lines[next])) || body.some((l, n) => blank(l) && n < body.length - 1);
+    const following = gap && next < lines.length && item.exec(lines[next]);
+    loose = loose || Boolean(following && following[2].slice(-1) === kind) || body.some((l, n) => blank(l) && n < body.length - 1);
     end = next;
   }
   const start = ordered ? parseInt(item.exec(lines[i])[2], 10) : 1;

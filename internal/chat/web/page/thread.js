@@ -56,11 +56,11 @@ export class ThreadView {
   renderHead() {
     const t = this.thread;
     const header = t.order.map((id) => t.messages.get(id)).findLast((m) => m.kind === "header");
-    const title = plain(header?.header?.title || t.info.title || "Session");
+    const title = plain(header?.header?.title || t.info.title || firstLine(t) || "Session");
     morph(this.head, h("header", { class: "head" },
       h("button", { type: "button", class: "quiet only-small", "data-action": "open-side", "aria-label": "Show the list of sessions" }, icon("M4 6h16M4 12h16M4 18h16")),
       h("div", { class: "head-text" }, h("h1", { tabindex: "-1", dir: "auto" }, title), h("p", { class: "head-line" }, headerLine(t.info, header))),
-      h("button", { type: "button", class: "quiet", "data-action": "menu", "aria-haspopup": "menu", "aria-expanded": "false", "aria-label": "Session menu" }, icon("M5 12h.01M12 12h.01M19 12h.01"))));
+      h("button", { type: "button", class: "quiet", "data-action": "menu", "aria-haspopup": "menu", "aria-expanded": String(Boolean(this.main.querySelector(".menu"))), "aria-label": "Session menu" }, icon("M5 12h.01M12 12h.01M19 12h.01"))));
   }
 
   renderMessages(view) {
@@ -110,6 +110,12 @@ export class ThreadView {
   justMoved() {
     return performance.now() - this.movedAt < 400;
   }
+}
+
+// firstLine names a thread that is no session, such as a command's answer.
+function firstLine(t) {
+  const first = t.messages.get(t.order[0]);
+  return String(first?.text || "").split("\n")[0].slice(0, 120);
 }
 
 function stateEl(t) {

@@ -3,6 +3,7 @@ package pagetest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,31 +13,59 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 )
 
 // patience is how long a test waits for the page.
 const patience = 15 * time.Second
 
-// chromium finds the browser, or skips where the machine has none.
-func chromium(t *testing.T) string {
-	t.Helper()
+// chromium finds the browser.
+func chromium() (string, error) {
 	for _, name := range []string{os.Getenv("COUNTERSIGN_CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
 		if name == "" {
 			continue
 		}
 		if path, err := exec.LookPath(name); err == nil {
-			return path
+			return path, nil
 		}
 	}
-	t.Skip("needs Chromium: install the package chromium, or set COUNTERSIGN_CHROMIUM")
-	return ""
+	return "", errors.New("needs Chromium: install the package chromium, or set COUNTERSIGN_CHROMIUM")
 }
 
-// browser is one Chromium; its tabs share nothing that the test server keeps
-// apart by session storage.
+// chrome starts the one Chromium that all tests share.
+var chrome = sync.OnceValues(func() (context.Context, error) {
+	path, err := chromium()
+	if err != nil {
+		return nil, err
+	}
+	opts := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox,
+		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("lang", "en-GB"),
+		chromedp.WindowSize(1280, 860))
+	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(), opts...)
+	ctx, cancel := chromedp.NewContext(alloc)
+	stopChrome = func() {
+		cancel()
+		cancelAlloc()
+	}
+	return ctx, chromedp.Do(ctx)
+})
+
+var stopChrome = func() {}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	stopChrome()
+	os.Exit(code)
+}
+
+// browser is a profile of its own: its tabs share nothing with other tests.
 type browser struct {
 	t   *testing.T
 	ctx context.Context
@@ -44,18 +73,14 @@ type browser struct {
 
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
-	opts := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("lang", "en-GB"),
-		chromedp.WindowSize(1280, 860))
-	alloc, cancelAlloc := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), opts...)
-	ctx, cancel := chromedp.NewContext(alloc)
-	t.Cleanup(func() {
-		cancel()
-		cancelAlloc()
-	})
-	require.NoError(t, chromedp.Do(ctx), "starting Chromium")
+	if _, err := chromium(); err != nil {
+		t.Skip(err)
+	}
+	shared, err := chrome()
+	require.NoError(t, err, "starting Chromium")
+	ctx, cancel := chromedp.NewContext(shared, chromedp.WithNewBrowserContext())
+	t.Cleanup(cancel)
+	require.NoError(t, chromedp.Do(ctx), "opening a profile")
 	return &browser{t: t, ctx: ctx}
 }
 
@@ -189,11 +214,28 @@ func (tb *tab) lacks(selector, text string) {
 	tb.until(selector+" lacks "+text, fmt.Sprintf("![...document.querySelectorAll(%s)].some((e) => e.innerText.includes(%s))", quote(selector), quote(text)))
 }
 
+// press presses keys one after the other.
 func (tb *tab) press(keys ...string) {
 	tb.t.Helper()
 	for _, k := range keys {
-		tb.run(chromedp.KeyEvent(k))
+		if k == kb.Enter {
+			tb.run(enter)
+		} else {
+			tb.run(chromedp.KeyEvent(k))
+		}
 	}
+}
+
+// enter is the key as a browser gets it from a keyboard: its character comes only
+// if the page lets it. chromedp's own sends it in any case.
+func enter(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+	for _, p := range []input.DispatchKeyEventParams{{Type: input.DispatchKeyEventTypeKeyDown, Text: "\r"}, {Type: input.DispatchKeyEventTypeKeyUp}} {
+		p.Key, p.Code, p.WindowsVirtualKeyCode = "Enter", "Enter", 13
+		if _, err := cdp.Call(ctx, t, input.DispatchKeyEvent, p); err != nil {
+			return chromedp.Void{}, err
+		}
+	}
+	return chromedp.Void{}, nil
 }
 
 func (tb *tab) click(selector string) {
@@ -249,7 +291,14 @@ func pause(t *testing.T, d time.Duration) {
 
 func ptr[T any](v T) *T { return &v }
 
-// typed types into a field as a person would.
+// typed types into a field as a person would; a trailing Enter is pressed.
 func typed(selector, text string) chromedp.Action[chromedp.Void] {
-	return chromedp.SendKeys(chromedp.CSS(selector), text)
+	keys, send := strings.CutSuffix(text, kb.Enter)
+	return func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		v, err := chromedp.SendKeys(chromedp.CSS(selector), keys)(ctx, t)
+		if err != nil || !send {
+			return v, err
+		}
+		return enter(ctx, t)
+	}
 }

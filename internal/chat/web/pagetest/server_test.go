@@ -130,6 +130,7 @@ type server struct {
 	faults   []string
 	changed  chan struct{}
 	down     bool
+	cuts     int
 	token    string
 }
 
@@ -376,11 +377,14 @@ func (s *server) follow(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(200)
 	flusher := w.(http.Flusher)
+	s.mu.Lock()
+	cuts := s.cuts
+	s.mu.Unlock()
 	fmt.Fprint(w, ": hello\n\n")
 	flusher.Flush()
 	for {
 		s.mu.Lock()
-		events, changed, down := s.events, s.changed, s.down
+		events, changed, down := s.events, s.changed, s.down || s.cuts != cuts
 		s.mu.Unlock()
 		if down {
 			panic(http.ErrAbortHandler)
@@ -461,6 +465,14 @@ func (s *server) setDown(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down = down
+	s.signal()
+}
+
+// cut ends the streams that are open.
+func (s *server) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cuts++
 	s.signal()
 }
 
