@@ -87,9 +87,26 @@ func (d *Delivery) PostMessage(ctx context.Context, in workflows.PostInput) (wor
 	case err != nil:
 		return res, d.fail(ctx, "looking for copies of message "+in.Key, err)
 	case found != nil && found.Ref != ref:
-		return workflows.PostResult{Ref: found.Ref, Version: found.Version}, ctx.Err()
+		res = workflows.PostResult{Ref: found.Ref, Version: found.Version}
 	}
-	return res, ctx.Err()
+	if ctx.Err() != nil {
+		return res, ended(ctx)
+	}
+	return res, nil
+}
+
+// errStopping makes Temporal run the activity again at once, on another bot.
+var errStopping = errors.New("the bot is stopping")
+
+// ended is the error of an activity whose context has ended: cancelled by the
+// workflow, unless it is the bot that stops.
+func ended(ctx context.Context) error {
+	select {
+	case <-activity.GetWorkerStopChannel(ctx):
+		return errStopping
+	default:
+		return ctx.Err()
+	}
 }
 
 // only returns the message that stands under a post's key, if any. Of several,
@@ -143,7 +160,7 @@ func (d *Delivery) EditMessage(ctx context.Context, in workflows.EditInput) (wor
 	}
 	if len(c.View.Running) > 0 {
 		if ctx.Err() != nil {
-			return workflows.PostResult{}, ctx.Err()
+			return workflows.PostResult{}, ended(ctx)
 		}
 		return workflows.PostResult{}, temporal.NewApplicationErrorWithOptions("a command runs; its tail is refreshed",
 			workflows.ErrTypeRefresh, temporal.ApplicationErrorOptions{
@@ -220,7 +237,7 @@ func digestOf(c Content) string {
 // thread or message is gone for good.
 func (d *Delivery) fail(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return ended(ctx)
 	}
 	var limited *RateLimitedError
 	var query *serviceerror.QueryFailed

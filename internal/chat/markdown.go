@@ -38,7 +38,8 @@ func Escape(s string) string {
 	return b.String()
 }
 
-const markdownSpecial = "\\`*_{}[]<>()#|~!&"
+// markdownSpecial are the characters that mean something within a line.
+const markdownSpecial = "\\`*_[]<>|~&"
 
 // linked is a title that leads to a thread.
 func (r *Router) linked(t workflows.Thread, title string) string {

@@ -80,14 +80,17 @@ func (s Style) Liveness(h workflows.HeaderView) string {
 func (s Style) Turn(t workflows.TurnView) string {
 	lines := []string{s.TurnSummary(t)}
 	calls, folded := VisibleCalls(t)
-	if folded > 0 {
+	switch {
+	case folded > 0 && t.State == workflows.TurnWorking:
 		lines = append(lines, fmt.Sprintf("… %d earlier", folded))
+	case folded > 0 && len(calls) > 0:
+		lines = append(lines, fmt.Sprintf("… %d more", folded))
 	}
 	for _, c := range calls {
 		lines = append(lines, s.callLines(c)...)
 	}
 	if t.Queued > 0 && t.State == workflows.TurnWorking {
-		lines = append(lines, Count(t.Queued, "message", "messages")+" queued for after this turn.")
+		lines = append(lines, Count(t.Queued, "message is", "messages are")+" queued.")
 	}
 	return strings.Join(lines, "\n")
 }

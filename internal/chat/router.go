@@ -100,7 +100,7 @@ func (r *Router) Message(ctx context.Context, ev Event) (Reply, error) {
 	}
 	err = r.Sessions.SendMessage(ctx, ev.Thread.WorkflowID(), m)
 	if errors.Is(err, workflows.ErrNoSession) {
-		return r.join(ctx, ev, m)
+		return Reply{}, r.ended(ctx, ev.Thread)
 	}
 	if err != nil {
 		return Reply{}, failure(err)
@@ -108,20 +108,17 @@ func (r *Router) Message(ctx context.Context, ev Event) (Reply, error) {
 	return Reply{Thread: ev.Thread}, nil
 }
 
-// join takes a message whose session does not run to the manager: the session
-// may still be opening. One that has been destroyed is said to be.
-func (r *Router) join(ctx context.Context, ev Event, m workflows.Message) (Reply, error) {
-	st, err := r.Sessions.TurnState(ctx, ev.Thread.WorkflowID())
-	if err == nil && st.Header.Liveness == workflows.LivenessDestroyed {
-		return Reply{}, destroyed(ev.Thread)
+// ended says why a thread's session takes no message: it was destroyed, or there
+// never was one. One that is still opening takes messages.
+func (r *Router) ended(ctx context.Context, t workflows.Thread) *Error {
+	st, err := r.Sessions.TurnState(ctx, t.WorkflowID())
+	switch {
+	case err == nil && st.Header.Liveness == workflows.LivenessDestroyed:
+		return destroyed(t)
+	case err != nil && !isNoSession(err):
+		return failure(err)
 	}
-	err = r.Sessions.RequestSession(ctx, workflows.SessionRequest{
-		ID: ev.ID, Thread: ev.Thread, Task: m, By: ev.By, Join: true,
-	})
-	if err != nil {
-		return Reply{}, failure(err)
-	}
-	return Reply{Thread: ev.Thread}, nil
+	return failure(workflows.ErrNoSession)
 }
 
 func destroyed(t workflows.Thread) *Error {

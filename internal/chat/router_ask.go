@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"go.temporal.io/sdk/temporal"
+
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -169,9 +171,15 @@ const unconfirmedText = "Not confirmed: the server did not answer in time. If yo
 
 func clickFailure(err error) (ClickReply, error) {
 	var e *Error
+	var rejected *temporal.ApplicationError
 	switch {
 	case errors.As(err, &e):
 		return ClickReply{}, e
+	case errors.As(err, &rejected):
+		return ClickReply{}, &Error{
+			Kind: KindConflict, Code: "click_rejected", Message: "The session did not take this click: " + Sentence(Shown(rejected.Message())),
+			Hint: "Look at the card again; it may have changed.", Err: err,
+		}
 	case errors.Is(err, workflows.ErrNoSession):
 		return ClickReply{Outcome: workflows.Outcome{
 			Outcome: workflows.OutcomeExpired, Text: "This session has ended; nothing here can be decided any more.",

@@ -205,12 +205,8 @@ func TestMessageToADestroyedSession(t *testing.T) {
 	require.Equal(t, "session_destroyed", s.refused(409, "POST", "/api/v1/threads/"+p.ThreadID+"/messages", text("more", "")))
 	require.Len(t, s.thread(p.ThreadID).Messages, 1)
 
-	// One that is still opening takes part in the request.
 	s.sessions.State = nil
-	s.post("/api/v1/threads/"+p.ThreadID+"/messages", text("more", ""))
-	asked := s.sessions.Asked("RequestSession")
-	require.Len(t, asked, 2)
-	require.True(t, asked[1].Arg.(workflows.SessionRequest).Join)
+	require.Equal(t, "no_session", s.refused(409, "POST", "/api/v1/threads/"+p.ThreadID+"/messages", text("more", "")))
 }
 
 func TestCommandsInTheThread(t *testing.T) {
