@@ -2,7 +2,7 @@
 // with everything in it made visible.
 import { h } from "./dom.js";
 import { buttons } from "./messages.js";
-import { count, duration, nameOf, plain, timeEl, visible, withTimes } from "./format.js";
+import { count, duration, markEl, nameOf, plain, timeEl, visible, withTimes } from "./format.js";
 
 export function approvalBody(m, view) {
   const a = m.approval;
@@ -92,7 +92,7 @@ export function decision(a) {
       if (/change/.test(last.verdict || "")) return ["↺ Changes asked for", by, ": ", reason];
       return ["⊘ Denied", by, at, reason && ": " + reason];
     case "expired":
-      return ["⌛ Nobody decided by ", timeEl(a.expires_at), ": not run."];
+      return [markEl("⌛"), " Nobody decided by ", timeEl(a.expires_at), ": not run."];
     case "withdrawn":
       return ["⊘ Withdrawn", by, at, ": not run."];
     case "changed":

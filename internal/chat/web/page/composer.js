@@ -3,6 +3,7 @@
 import { h, icon, morph } from "./dom.js";
 import { backendOf, suggest, withBackend } from "./complete.js";
 import { announce } from "./dialogs.js";
+import { count } from "./format.js";
 
 const draftKey = (place) => "countersign.draft." + place;
 // CONTRACT.md: longer texts are refused with 413.
@@ -134,7 +135,7 @@ export class Composer {
     this.items = suggest(before, this.kind, this.known());
     this.active = -1;
     this.renderList();
-    if (this.items.length && this.items.length !== had) announce(`${this.items.length} suggestions. Tab takes the first, arrows choose, Escape closes.`);
+    if (this.items.length && this.items.length !== had) announce(`${count(this.items.length, "suggestion")}. Tab takes the first, arrows choose, Escape closes.`);
   }
 
   closeList() {

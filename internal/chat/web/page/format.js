@@ -1,6 +1,6 @@
 // How times, durations, money and states are said. Pure functions, but for the
 // reader's own time zone and clock.
-import { h } from "./dom.js";
+import { h, icon } from "./dom.js";
 
 const two = (n) => String(n).padStart(2, "0");
 const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -77,6 +77,11 @@ export const callStates = {
   expired: { mark: "⌛", words: "expired" },
   unknown: { mark: "?", words: "outcome unknown" },
 };
+
+// markEl is a state's mark. Few fonts have the hourglass, so it is drawn.
+export function markEl(mark) {
+  return mark === "⌛" ? [icon("M7 3h10M7 21h10M8 3c0 5 8 6 8 9s-8 4-8 9M16 3c0 5-8 6-8 9s8 4 8 9"), h("span", { class: "sr" }, mark)] : mark;
+}
 
 export const livenessWords = {
   active: { mark: "●", words: "active" },

@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { markdown } from "./markdown.js";
 import { approvalBody } from "./approval.js";
-import { callStates, clock, count, duration, lastLines, liveness, money, nameOf, plain, size, terminalText, timeEl, tokens, visible, withTimes } from "./format.js";
+import { callStates, clock, count, duration, lastLines, liveness, markEl, money, nameOf, plain, size, terminalText, timeEl, tokens, visible, withTimes } from "./format.js";
 
 // Past this many calls the oldest fold.
 const shownCalls = 8;
@@ -141,7 +141,7 @@ function callItem(c) {
   const tail = c.state === "running" && c.tail ? lastLines(terminalText(c.tail), tailLines) : "";
   return h("li", { class: "call " + c.state + bad, "data-key": c.id }, [
     h("button", { type: "button", class: "call-line", "data-action": "output", "data-call": c.id, title: "Show the whole command and its output" },
-      h("span", { class: "mark", "aria-hidden": "true" }, mark), h("span", { class: "sr" }, words + ": "),
+      h("span", { class: "mark", "aria-hidden": "true" }, markEl(mark)), h("span", { class: "sr" }, words + ": "),
       h("span", { class: "cmd", dir: "ltr" }, c.tool && c.tool !== "shell" ? h("span", { class: "tool" }, plain(c.tool) + " ") : null, visible(c.command || "")),
       h("span", { class: "outcome" }, outcome(c, words))),
     tail && h("pre", { class: "tail", dir: "ltr", "aria-label": "Last lines of output" }, tail),

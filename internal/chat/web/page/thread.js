@@ -45,8 +45,11 @@ export class ThreadView {
   render(view, added = 0) {
     const wasAtEnd = this.atEnd;
     const before = this.cardTops();
+    const focused = document.activeElement;
+    const article = this.body.contains(focused) && focused.closest("article");
     this.renderHead();
     this.renderMessages(view);
+    if (article && !focused.isConnected) article.focus({ preventScroll: true });
     if (wasAtEnd) this.toEnd();
     else this.below += added;
     this.renderJump();

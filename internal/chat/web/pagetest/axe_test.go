@@ -1,0 +1,236 @@
+package pagetest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// axePackage is the accessibility checker that the page is held to. Its code is
+// not part of this repository.
+const axePackage = "axe-core@4.14.1"
+
+// axe is the checker's script: from the directory that COUNTERSIGN_AXE names (an
+// unpacked axe-core, as npm pack gives it), else fetched by npm.
+var axe = sync.OnceValues(func() (string, error) {
+	dir := os.Getenv("COUNTERSIGN_AXE")
+	if dir == "" {
+		temp, err := os.MkdirTemp("", "axe-core-")
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = os.RemoveAll(temp) }()
+		if out, err := command(temp, "npm", "pack", "--silent", axePackage); err != nil {
+			return "", fmt.Errorf("npm pack %s: %w: %s", axePackage, err, out)
+		}
+		files, _ := filepath.Glob(filepath.Join(temp, "axe-core-*.tgz"))
+		if len(files) != 1 {
+			return "", errors.New("npm pack left no package")
+		}
+		if out, err := command(temp, "tar", "xzf", files[0]); err != nil {
+			return "", fmt.Errorf("unpacking %s: %w: %s", axePackage, err, out)
+		}
+		dir = filepath.Join(temp, "package")
+	}
+	script, err := os.ReadFile(filepath.Join(dir, "axe.min.js"))
+	return string(script), err
+})
+
+func command(dir, name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// accessible lets the checker look at the page as it is, in both schemes: no
+// serious and no critical finding is let through.
+func (tb *tab) accessible(what string) {
+	tb.t.Helper()
+	for _, dark := range []bool{false, true} {
+		tb.scheme(dark)
+		found := value[[]string](tb, `axe.run(document, { resultTypes: ["violations"] }).then((r) => r.violations.filter((v) => ["serious", "critical"].includes(v.impact))
+			.flatMap((v) => v.nodes.map((n) => v.id + " (" + v.impact + "): " + n.html.slice(0, 200) + " " + n.failureSummary)))`)
+		require.Empty(tb.t, found, "%s, dark=%v", what, dark)
+		passed := value[int](tb, `axe.run(document, { runOnly: ["color-contrast"] }).then((r) => r.passes.flatMap((p) => p.nodes).length)`)
+		require.Positive(tb.t, passed, "%s: contrast was not looked at", what)
+	}
+}
+
+func TestAccessible(t *testing.T) {
+	t.Parallel()
+	script, err := axe()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skip("needs npm to fetch " + axePackage + ", or COUNTERSIGN_AXE with its directory")
+	}
+	require.NoError(t, err)
+	s := newServer(t)
+	aThread(s)
+	everyState(s)
+	s.onClick = func(seenClick) clickAnswer {
+		return clickAnswer{Outcome: "recorded", Text: "all of it", Review: map[string]any{"command": "sh s.sh", "files": []map[string]string{{"path": "s.sh", "text": "ls"}}, "digest": "sha256:5f1c0d"}}
+	}
+	b := newBrowser(t)
+	tb := b.open(s, "ada", "")
+	tb.eval(script)
+	tb.accessible("the channel")
+	tb.run(typed("#composer", "/agent "))
+	tb.shows("#suggestions", "list")
+	tb.accessible("the completion")
+	tb.eval(`document.querySelector("#composer").value = "plain"`)
+	tb.press("\r")
+	tb.shows("#composer-error", "Plain text")
+	tb.accessible("the composer's error")
+
+	tb.eval(`location.hash = "#/t/t1"`)
+	tb.shows(".approval-card", "Approve once")
+	tb.accessible("a thread")
+	tb.eval(`document.querySelector("#scroll").scrollTop = 0`)
+	tb.accessible("a thread's start")
+	tb.eval(`document.querySelector("[data-action=menu]").click()`)
+	tb.accessible("the menu")
+	tb.press("\u001b")
+	tb.eval(`document.querySelector("#m-p1 [data-button=review]").click()`)
+	tb.shows("dialog", "Approve what is shown")
+	tb.accessible("the review")
+	tb.press("\u001b")
+	tb.eval(`document.querySelector("#m-p1 [data-button=deny]").click()`)
+	tb.until("the dialog is open", `document.querySelector("dialog textarea")`)
+	tb.accessible("the denial")
+	tb.press("\u001b")
+	tb.eval(`document.querySelector("#m-c1 [data-call=y1]").click()`)
+	tb.shows("dialog", "no output")
+	tb.accessible("the output")
+	tb.press("\u001b")
+
+	tb.eval(`location.hash = "#/t/states"`)
+	tb.shows(".message", "outcome unknown")
+	tb.accessible("every state")
+	tb.run(chromedp.EmulateViewport(390, 780))
+	tb.accessible("every state on a small screen")
+	tb.eval(`document.querySelector(".head [data-action=open-side]").click()`)
+	tb.until("the list is there", `document.body.classList.contains("side-open")`)
+	tb.accessible("the list on a small screen")
+}
+
+func TestAccessibleWithoutToken(t *testing.T) {
+	t.Parallel()
+	script, err := axe()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skip("needs npm to fetch " + axePackage)
+	}
+	require.NoError(t, err)
+	s := newServer(t)
+	tb := newBrowser(t).blank()
+	tb.run(chromedp.Navigate(s.url))
+	tb.shows("main", "Token")
+	tb.eval(script)
+	tb.accessible("the gate")
+}
+
+// everyState is a thread with each state that a tool call, a turn and an approval
+// can be in.
+func everyState(s *server) {
+	now := time.Now()
+	s.addSession(session{ID: "states", Title: "every state", Backend: "local", Liveness: "destroyed"})
+	s.put(message{ID: "sh", ThreadID: "states", Kind: "header", Header: map[string]any{"title": "every state", "backend": "local", "isolated": false, "model": "offline",
+		"by": map[string]string{"id": "ada"}, "liveness": "destroyed", "destroyed_at": now, "notice": "This sandbox is not isolated: commands run as you, on this machine."}})
+	var calls []toolCall
+	for _, state := range []string{"pending", "awaiting_approval", "running", "completed", "denied", "failed", "expired", "cancelled", "unknown"} {
+		c := toolCall{ID: "s-" + state, Tool: "shell", Command: "do " + state, State: state}
+		if state == "completed" {
+			c.ExitCode, c.DurationMS = ptr(0), ptr(int64(400))
+		}
+		if state == "running" {
+			c.StartedAt, c.Tail = &now, "tail"
+		}
+		calls = append(calls, c)
+	}
+	calls = append(calls, toolCall{ID: "s-file", Tool: "read_file", Command: "README.md", State: "completed", DurationMS: ptr(int64(3))})
+	s.put(message{ID: "working", ThreadID: "states", Kind: "turn", ToolCalls: calls, Buttons: []button{{"stop", "Stop"}}, Turn: map[string]any{"state": "working", "started_at": now, "queued": 2}})
+	s.put(message{ID: "failed", ThreadID: "states", Kind: "turn", Turn: map[string]any{"state": "failed", "started_at": now, "ended_at": now, "error": "the model's quota is used up.", "hint": "Add credit, then write again."}})
+	s.put(message{ID: "stopped", ThreadID: "states", Kind: "turn", ToolCalls: calls[7:8], Turn: map[string]any{"state": "stopped", "started_at": now, "ended_at": now, "by": map[string]string{"name": "ada"}, "error": "The running command was ended."}})
+	s.put(message{ID: "textonly", ThreadID: "states", Kind: "turn", Text: "Done · 2 commands · at " + now.UTC().Format(time.RFC3339) + "\nsecond line"})
+	for i, state := range []string{"pending", "approved", "denied", "expired", "changed", "withdrawn"} {
+		a := &approval{ID: "a-" + state, State: state, Tier: []string{"risky", "critical"}[i%2], Command: "rm -rf " + state, Cwd: "/workspace", Backend: "local", Reasons: []string{"first", "second"},
+			Digest: "d", ExpiresAt: now, Required: 2, Votes: []vote{{By: "grace", Verdict: "approve", At: now, Reason: "why not"}}}
+		s.put(message{ID: "ap-" + state, ThreadID: "states", Kind: "approval", Approval: a})
+	}
+	s.put(message{ID: "note", ThreadID: "states", Kind: "notice", Text: "Destroyed by @ada at " + now.UTC().Format(time.RFC3339) + ".", Buttons: []button{{"destroy", "Destroy"}, {"keep", "Keep"}}})
+}
+
+func TestEveryStateHasItsMarkAndWords(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	everyState(s)
+	tb := newBrowser(t).open(s, "ada", "states")
+	tb.shows("#m-working", "2 messages sent meanwhile: taken next.")
+	tb.eval(`document.querySelector("#m-working .fold").click()`)
+	tb.until("all calls are shown", `document.querySelectorAll("#m-working .call").length === 10`)
+	clock := time.Now().Local().Format("15:04")
+	for _, line := range []string{
+		"◦ waiting: do pending waiting", "◦ waits for approval: do awaiting_approval waits for approval ↓", "▸ running: do running since " + clock,
+		"✓ ended: do completed exit 0 · 0.4 s", "⊘ denied: do denied denied", "✕ failed to start: do failed failed to start", "⌛ expired: do expired expired",
+		"⊘ cancelled: do cancelled cancelled", "? outcome unknown: do unknown outcome unknown", "✓ ended: read_file README.md 0.0 s",
+	} {
+		tb.until(line, `[...document.querySelectorAll("#m-working .call-line")].some((e) => e.innerText.replace(/\s+/g, " ").startsWith(`+quote(line)+`))`)
+	}
+	for selector, want := range map[string]string{
+		".head-line":      "local (not isolated) · offline · by @ada · ■ destroyed " + clock,
+		"#m-sh":           "This sandbox is not isolated",
+		"#m-working":      "Working · since " + clock + ":",
+		"#m-failed":       "Could not go on: the model's quota is used up. Add credit, then write again.",
+		"#m-stopped":      "Stopped by @ada at " + clock + ". The running command was ended.",
+		"#m-textonly":     "Done · 2 commands · at " + clock,
+		"#m-note":         "Destroyed by @ada at " + clock + ".",
+		"#m-ap-pending":   "Approval needed · risky · 1 of 2 · @grace at " + clock,
+		"#m-ap-approved":  "✓ Approved by @grace at " + clock,
+		"#m-ap-denied":    "⊘ Denied by @grace at " + clock + ": why not",
+		"#m-ap-expired":   "⌛ Nobody decided by " + clock + ": not run.",
+		"#m-ap-changed":   "⊘ What was to run has changed since it was shown: not run.",
+		"#m-ap-withdrawn": "⊘ Withdrawn by @grace at " + clock + ": not run.",
+	} {
+		got := strings.Join(strings.Fields(tb.text(`document.querySelector(`+quote(selector)+`).innerText`)), " ")
+		require.Contains(t, got, want, selector)
+	}
+	tb.eval(`document.querySelector("#scroll").scrollTop = 0`)
+	tb.shot("states-1")
+	tb.eval(`document.querySelector("#scroll").scrollTop = 700`)
+	tb.shot("states-2")
+	tb.eval(`document.querySelector("#scroll").scrollTop = 1400`)
+	tb.shot("states-3")
+}
+
+func TestSmallScreens(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	aThread(s)
+	everyState(s)
+	tb := newBrowser(t).open(s, "ada", "t1")
+	tb.run(chromedp.EmulateViewport(360, 720))
+	for _, route := range []string{"#/t/t1", "#/t/states", "#/c/general"} {
+		tb.eval(`location.hash = ` + quote(route))
+		tb.until("shown", `document.querySelector("h1")`)
+		tb.settled()
+		wide := `[...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > 361 && !e.closest("pre, .table, .sr")).map((e) => e.outerHTML.slice(0, 120)).join("\n")`
+		require.Empty(t, tb.text(wide), route)
+		require.Equal(t, "true", tb.text(`document.documentElement.scrollWidth <= 360 && document.querySelector(".scroll").scrollWidth <= 360`), route)
+		tb.shot("small-" + strings.ReplaceAll(route[2:], "/", "-"))
+	}
+	require.Equal(t, "hidden", tb.text(`getComputedStyle(document.querySelector("#side")).visibility`), "what is out of sight is out of reach")
+	tb.click(".head [data-action=open-side]")
+	tb.shows("#side", "Sessions")
+	tb.settled()
+	tb.shot("small-side")
+	tb.eval(`document.querySelector(".session").click()`)
+	tb.until("it closes on a choice", `!document.body.classList.contains("side-open")`)
+}
