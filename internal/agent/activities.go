@@ -1,0 +1,227 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/countersign/countersign/internal/agent/offline"
+	"github.com/countersign/countersign/internal/agent/transcript"
+	"github.com/countersign/countersign/internal/telemetry"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// DefaultRequestTimeout bounds one model call where [Options] say nothing:
+// reasoning models think for minutes, and the API itself sets no bound.
+const DefaultRequestTimeout = 10 * time.Minute
+
+// EndMark is the message that closes a turn which ended without an answer. It
+// keeps the model from taking the old task up again unasked.
+const EndMark = "[countersign]: The turn ended here, before it was answered. Go on with it only if you are asked to."
+
+// heartbeatEvery is how often a running call reports that it lives: that is
+// also how fast a stop reaches it.
+const heartbeatEvery = time.Second
+
+// Blobs is what the model side needs of the blob store; a missing key is
+// blob.ErrNotFound. It must be safe for concurrent use.
+type Blobs interface {
+	Write(ctx context.Context, key string, data []byte) error
+	Get(ctx context.Context, key string) ([]byte, error)
+}
+
+// Options configure [New].
+type Options struct {
+	// Blobs holds transcripts and long texts.
+	Blobs Blobs
+	// APIKey and BaseURL reach the Responses API; an empty BaseURL is OpenAI's.
+	// Without both the offline model answers, whatever model is asked for.
+	APIKey  telemetry.Secret
+	BaseURL string
+	// Model answers where a session names none; "offline" is the offline model.
+	Model string
+	// Prices give models a cost; a model without price costs 0.
+	Prices map[string]Price
+	// RequestTimeout bounds one call; 0 takes DefaultRequestTimeout.
+	RequestTimeout time.Duration
+	// CacheBytes bounds the transcripts kept in memory; 0 takes
+	// transcript.DefaultCacheBytes.
+	CacheBytes int
+	// Transport makes the HTTP requests; nil takes a transport of our own.
+	Transport http.RoundTripper
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// Activities are the model activities of a worker. They are safe for concurrent
+// use.
+type Activities struct {
+	texts        texts
+	transcripts  *transcript.Store
+	online       *client // nil without key and base URL
+	offline      *client
+	defaultModel string
+	prices       map[string]Price
+	log          *slog.Logger
+}
+
+// New returns the activities. It fails when the base URL is no URL.
+func New(o Options) (*Activities, error) {
+	if o.RequestTimeout == 0 {
+		o.RequestTimeout = DefaultRequestTimeout
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	a := &Activities{
+		texts:        texts{blobs: o.Blobs},
+		transcripts:  transcript.NewStore(o.Blobs, o.CacheBytes),
+		defaultModel: o.Model,
+		prices:       o.Prices,
+		log:          o.Logger.With(telemetry.KeyComponent, "agent"),
+	}
+	a.offline = newClient(clientOptions{
+		baseURL:   "http://offline.invalid/v1/",
+		transport: (&offline.Model{EndMarks: []string{EndMark}}).Transport(),
+		timeout:   o.RequestTimeout,
+	})
+	if !o.APIKey.IsSet() && o.BaseURL == "" {
+		return a, nil
+	}
+	base, err := parseBaseURL(o.BaseURL)
+	if err != nil {
+		return nil, err
+	}
+	a.online = newClient(clientOptions{
+		baseURL: base, key: o.APIKey, transport: o.Transport, timeout: o.RequestTimeout,
+	})
+	return a, nil
+}
+
+// Registry is where activities are registered: a worker.
+type Registry interface {
+	RegisterActivityWithOptions(a any, options activity.RegisterOptions)
+}
+
+// Register adds the activities to a worker under their public names.
+func (a *Activities) Register(r Registry) {
+	r.RegisterActivityWithOptions(a.CallModel, activity.RegisterOptions{Name: workflows.ActivityCallModel})
+}
+
+// Transcripts is the store that the activities write to.
+func (a *Activities) Transcripts() *transcript.Store { return a.transcripts }
+
+// CallModel adds in.Append to the transcript, asks the model and returns what it
+// wants. Nothing is recorded unless the call succeeds, so a retry, and a call
+// after a failed one, pass the same Append again. With in.NoCall it only
+// records, and closes the turn with [EndMark].
+//
+// Its errors have the types workflows.ErrTypeQuota, ErrTypeAuth and
+// ErrTypeBadRequest (not retryable), ErrTypeRateLimited (with its delay),
+// ErrTypeNotFound (a blob that history names is gone) and [ErrTypeUnavailable];
+// their messages are sentences for people, and their details are two strings:
+// what happened, and what to do.
+func (a *Activities) CallModel(ctx context.Context, in workflows.ModelInput) (workflows.ModelResult, error) {
+	b := startBeat(ctx)
+	defer b.stop()
+	result, err := a.callModel(ctx, in, b)
+	switch {
+	case err == nil:
+		return result, nil
+	case ctx.Err() != nil:
+		return workflows.ModelResult{}, ctx.Err() // as it is, or Temporal records a failure
+	}
+	a.log.WarnContext(ctx, "Model call failed", telemetry.KeyWorkflowID, in.WorkflowID,
+		"turn", in.Turn, "step", in.Step, "model", a.model(in), telemetry.KeyError, err)
+	return workflows.ModelResult{}, forTemporal(err)
+}
+
+func (a *Activities) callModel(ctx context.Context, in workflows.ModelInput, b *beat) (workflows.ModelResult, error) {
+	past, err := a.transcripts.Load(ctx, in.Transcript)
+	if err != nil {
+		return workflows.ModelResult{}, err
+	}
+	at := activity.GetInfo(ctx).ScheduledTime // the same in every attempt
+	fresh, err := a.records(ctx, in, at)
+	if err != nil {
+		return workflows.ModelResult{}, err
+	}
+	model := a.model(in)
+	result := workflows.ModelResult{Model: model}
+	if in.NoCall {
+		fresh = append(fresh, transcript.Record{Item: messageItem(EndMark), At: at, Turn: in.Turn})
+		result.Transcript, err = a.transcripts.Append(ctx, in.WorkflowID, in.Transcript, fresh)
+		return result, err
+	}
+	all := make([]transcript.Record, 0, len(past)+len(fresh))
+	all = append(append(all, past...), fresh...)
+	response, err := a.ask(ctx, in, all, b)
+	if err != nil {
+		return workflows.ModelResult{}, err
+	}
+	read := &reader{texts: a.texts, in: in, model: model, at: time.Now().UTC(), used: callIDs(all)}
+	if err := read.response(ctx, response); err != nil {
+		return workflows.ModelResult{}, err
+	}
+	result.Calls, result.Answer, result.Incomplete = read.calls, read.answer, read.incomplete
+	result.Usage = usage(response, a.prices, model)
+	result.Usage.Calls = 1 + b.unsure()
+	result.Transcript, err = a.transcripts.Append(ctx, in.WorkflowID, in.Transcript, append(fresh, read.records...))
+	return result, err
+}
+
+// model is the model that answers: the session's, else the default.
+func (a *Activities) model(in workflows.ModelInput) string {
+	switch {
+	case a.online == nil, in.Model == offline.Name:
+		return offline.Name
+	case in.Model != "":
+		return in.Model
+	case a.defaultModel != "":
+		return a.defaultModel
+	}
+	return offline.Name
+}
+
+// records turns what is new into input items.
+func (a *Activities) records(ctx context.Context, in workflows.ModelInput, at time.Time) ([]transcript.Record, error) {
+	records := make([]transcript.Record, 0, len(in.Append))
+	for _, it := range in.Append {
+		r := transcript.Record{At: at, Turn: in.Turn}
+		if it.Message == nil {
+			text, err := a.texts.load(ctx, it.Output)
+			if err != nil {
+				return nil, err
+			}
+			r.Item = outputItem(it.CallID, text)
+		} else {
+			text, err := a.texts.load(ctx, it.Message.Text)
+			if err != nil {
+				return nil, err
+			}
+			r.Author, r.At = it.Message.Author.Label(), it.Message.At
+			if in.Shared {
+				text = "[" + speakerName(it.Message.Author) + "]: " + text
+			}
+			r.Item = messageItem(text)
+		}
+		records = append(records, r)
+	}
+	return records, nil
+}
+
+// callIDs returns the IDs of all calls in the transcript.
+func callIDs(records []transcript.Record) map[string]bool {
+	used := map[string]bool{}
+	for _, r := range records {
+		it := peeked{}
+		if json.Unmarshal(r.Item, &it) == nil && it.Type == itemCall {
+			used[it.CallID] = true
+		}
+	}
+	return used
+}

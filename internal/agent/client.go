@@ -1,0 +1,200 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/responses"
+
+	"github.com/countersign/countersign/internal/agent/offline"
+	"github.com/countersign/countersign/internal/agent/transcript"
+	"github.com/countersign/countersign/internal/telemetry"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+const (
+	// openAIBaseURL is the address of OpenAI's own API.
+	openAIBaseURL = "https://api.openai.com/v1/"
+
+	// maxResponseBytes is the longest response that is read: far more than any
+	// model may write, so that a server gone mad cannot fill the memory.
+	maxResponseBytes = 64 << 20 // 64 MiB
+)
+
+// client makes calls of one server. It never retries.
+type client struct {
+	service responses.ResponseService
+	host    string
+	timeout time.Duration
+
+	mu sync.Mutex
+	// plain are models that have no encrypted reasoning to include.
+	plain map[string]bool
+}
+
+type clientOptions struct {
+	baseURL   string
+	key       telemetry.Secret
+	transport http.RoundTripper
+	timeout   time.Duration
+}
+
+func newClient(o clientOptions) *client {
+	if o.transport == nil {
+		t, _ := http.DefaultTransport.(*http.Transport)
+		own := t.Clone()
+		own.MaxIdleConnsPerHost = 64
+		o.transport = own
+	}
+	opts := []option.RequestOption{
+		option.WithBaseURL(o.baseURL),
+		option.WithMaxRetries(0),
+		option.WithHTTPClient(&http.Client{Transport: bounded{o.transport}}),
+	}
+	if o.key.IsSet() {
+		opts = append(opts, option.WithAPIKey(o.key.Reveal()))
+	}
+	host := o.baseURL
+	if u, err := url.Parse(o.baseURL); err == nil {
+		host = u.Host
+	}
+	return &client{
+		service: responses.NewResponseService(opts...), host: host, timeout: o.timeout, plain: map[string]bool{},
+	}
+}
+
+// parseBaseURL checks a base URL; "" is OpenAI's.
+func parseBaseURL(raw string) (string, error) {
+	if raw == "" {
+		return openAIBaseURL, nil
+	}
+	u, err := url.Parse(raw)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return "", errors.New("openai.base_url is no http or https address")
+	}
+	if !strings.HasSuffix(u.Path, "/") {
+		u.Path += "/"
+	}
+	return u.String(), nil
+}
+
+// bounded cuts off responses that never end.
+type bounded struct{ next http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := b.next.RoundTrip(r)
+	if err == nil && res.Body != nil {
+		res.Body = http.MaxBytesReader(nil, res.Body, maxResponseBytes)
+	}
+	return res, err
+}
+
+// ask makes the model call. What a server cannot take, encrypted reasoning or
+// asking for it, is left out in a second try of the same attempt.
+func (a *Activities) ask(ctx context.Context, in workflows.ModelInput, all []transcript.Record, b *beat) (*responses.Response, error) {
+	model, c := a.model(in), a.online
+	if model == offline.Name {
+		c = a.offline
+	}
+	withReasoning := true
+	for try := 0; ; try++ {
+		include := !c.isPlain(model)
+		response, err := c.call(ctx, request(in, model, replay(all, model, withReasoning), include), b)
+		var refused *refusal
+		if err == nil || try == 2 || !errors.As(err, &refused) {
+			return response, err
+		}
+		switch {
+		case refused.isAboutInclude() && include:
+			c.setPlain(model)
+		case refused.code == codeInvalidEncrypted && withReasoning:
+			withReasoning = false
+		default:
+			return nil, err
+		}
+	}
+}
+
+// request builds the request. Its beginning (instructions, tools, history) is
+// the same from call to call, which the server's cache needs.
+func request(in workflows.ModelInput, model string, items []json.RawMessage, include bool) responses.ResponseNewParams {
+	input := make(responses.ResponseInputParam, 0, len(items))
+	for _, raw := range items {
+		input = append(input, param.Override[responses.ResponseInputItemUnionParam](raw))
+	}
+	p := responses.ResponseNewParams{
+		Model:             model,
+		Instructions:      param.NewOpt(instructions(in.Sandbox)),
+		Input:             responses.ResponseNewParamsInputUnion{OfInputItemList: input},
+		Tools:             tools(),
+		ParallelToolCalls: param.NewOpt(true),
+		Store:             param.NewOpt(false),
+		PromptCacheKey:    param.NewOpt(cacheKey(in.WorkflowID)),
+	}
+	if include {
+		p.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
+	}
+	return p
+}
+
+// cacheKey names a session to the server's cache, within the API's 64 characters
+// and without telling where the thread is.
+func cacheKey(workflowID string) string {
+	h := sha256.Sum256([]byte(workflowID))
+	return "countersign-" + hex.EncodeToString(h[:16])
+}
+
+// call makes one HTTP request. Its errors are a [refusal], a [*failure] or the
+// context's.
+func (c *client) call(ctx context.Context, p responses.ResponseNewParams, b *beat) (*responses.Response, error) {
+	timed, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	var res *http.Response
+	b.sent()
+	response, err := c.service.New(timed, p, option.WithResponseInto(&res))
+	switch {
+	case err == nil && response != nil:
+		b.answered()
+		return response, responseFailure(response)
+	case err == nil:
+		b.answered()
+		return nil, unavailable("The model's server sent an empty response.", nil)
+	case res != nil && res.StatusCode >= http.StatusBadRequest:
+		b.answered()
+		return nil, c.refused(res, err, p.Model)
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case timed.Err() != nil:
+		return nil, unavailable(fmt.Sprintf("The model did not answer within %s.", c.timeout), err)
+	case res != nil:
+		b.answered()
+		return nil, c.unreadable(res, err)
+	}
+	if notSent(err) {
+		b.answered()
+	}
+	return nil, unavailable("The model's server at "+c.host+" cannot be reached.", err)
+}
+
+func (c *client) isPlain(model string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.plain[model]
+}
+
+func (c *client) setPlain(model string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.plain[model] = true
+}

@@ -1,0 +1,130 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/responses"
+
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// tools returns the tools in the form of the API, with strict schemas: every
+// property is required, and what may be left out is nullable.
+func tools() []responses.ToolUnionParam {
+	return []responses.ToolUnionParam{
+		tool(workflows.ToolShell, "Run one command in the sandbox's shell and get its exit code, stdout and stderr. "+
+			"Each call is a new process: directory changes and variables do not carry over.", object{
+			"command": object{"type": "string", "description": "The command line, run by the shell named in the instructions."},
+			"cwd": object{
+				"type":        []string{"string", "null"},
+				"description": "Directory to run in, absolute or relative to the workspace; null is the workspace's root.",
+			},
+			"timeout_seconds": object{
+				"type":        []string{"integer", "null"},
+				"description": "End the command after this many seconds; null is the default for its kind.",
+			},
+		}),
+		tool(workflows.ToolReadFile, "Read one text file.", object{
+			"path": object{"type": "string", "description": "Absolute, or relative to the workspace."},
+		}),
+		tool(workflows.ToolWriteFile, "Write one text file, in place of what it held; missing directories are made.", object{
+			"path":    object{"type": "string", "description": "Absolute, or relative to the workspace."},
+			"content": object{"type": "string", "description": "The whole new content."},
+		}),
+	}
+}
+
+type object = map[string]any
+
+func tool(name, description string, properties object) responses.ToolUnionParam {
+	var required []string
+	for _, p := range []string{"command", "cwd", "timeout_seconds", "path", "content"} { // a stable order: caching
+		if _, ok := properties[p]; ok {
+			required = append(required, p)
+		}
+	}
+	return responses.ToolUnionParam{OfFunction: &responses.FunctionToolParam{
+		Name:        name,
+		Description: param.NewOpt(description),
+		Strict:      param.NewOpt(true),
+		Parameters: object{
+			"type": "object", "properties": properties, "required": required, "additionalProperties": false,
+		},
+	}}
+}
+
+// checkCall returns what is shown of a call, or what is wrong with it.
+func checkCall(name, arguments string) (shown, bad string) {
+	switch name {
+	case workflows.ToolShell:
+		args := workflows.ShellArgs{}
+		if bad := readArgs(arguments, &args); bad != "" {
+			return "", bad
+		}
+		switch {
+		case strings.TrimSpace(args.Command) == "":
+			return "", "The call has no command. Give one in \"command\"."
+		case args.TimeoutSeconds < 0:
+			return "", "\"timeout_seconds\" must not be negative."
+		}
+		return args.Command, ""
+	case workflows.ToolReadFile:
+		args := workflows.ReadFileArgs{}
+		if bad := readArgs(arguments, &args); bad != "" {
+			return "", bad
+		}
+		return withPath(name, args.Path)
+	case workflows.ToolWriteFile:
+		args := workflows.WriteFileArgs{}
+		if bad := readArgs(arguments, &args); bad != "" {
+			return "", bad
+		}
+		return withPath(name, args.Path)
+	}
+	return "", fmt.Sprintf("There is no tool named %q. Use %s, %s or %s.", cut(name, 64),
+		workflows.ToolShell, workflows.ToolReadFile, workflows.ToolWriteFile)
+}
+
+func withPath(name, path string) (shown, bad string) {
+	if strings.TrimSpace(path) == "" {
+		return "", "The call has no path. Give one in \"path\"."
+	}
+	return name + " " + path, ""
+}
+
+// readArgs decodes a call's arguments; an argument that the tool does not have
+// is refused, since leaving it out might run something else than was meant.
+func readArgs(arguments string, into any) (bad string) {
+	if trimmed := strings.TrimSpace(arguments); !strings.HasPrefix(trimmed, "{") {
+		return "The call's arguments are no JSON object."
+	}
+	d := json.NewDecoder(bytes.NewReader([]byte(arguments)))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	var wrongType *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrongType):
+		return fmt.Sprintf("The argument %q has the wrong type: it must be %s.", wrongType.Field, kind(wrongType))
+	case err != nil && strings.Contains(err.Error(), "unknown field"):
+		return "The call has an argument that the tool does not have: " + cut(strings.TrimPrefix(err.Error(), "json: unknown field "), 100) + "."
+	case err != nil:
+		return "The call's arguments are no JSON object."
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return "The call's arguments hold more than one JSON object."
+	}
+	return ""
+}
+
+func kind(e *json.UnmarshalTypeError) string {
+	if e.Type.Kind().String() == "int" {
+		return "a whole number"
+	}
+	return "a " + e.Type.Kind().String()
+}

@@ -1,0 +1,119 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/agent"
+	"github.com/countersign/countersign/internal/agent/tooloutput"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// thread does what the workflow does with the activity's results.
+type thread struct {
+	*bench
+	transcript string
+	turn       int
+	// run answers a command.
+	run func(command string) tooloutput.Output
+}
+
+func (th *thread) say(items ...workflows.Item) (commands []string, answer string) {
+	th.t.Helper()
+	th.turn++
+	for step := 1; step < 50; step++ {
+		got := th.must(workflows.ModelInput{Transcript: th.transcript, Append: items, Turn: th.turn, Step: step, Shared: true})
+		th.transcript = got.Transcript
+		if len(got.Calls) == 0 {
+			return commands, got.Answer.Text
+		}
+		items = nil
+		for _, c := range got.Calls {
+			require.Empty(th.t, c.Bad)
+			args := workflows.ShellArgs{}
+			require.NoError(th.t, json.Unmarshal([]byte(c.Args.Text), &args))
+			commands = append(commands, args.Command)
+			items = append(items, result(c.CallID, tooloutput.Format(th.run(args.Command))))
+		}
+	}
+	th.t.Fatal("the turn does not end")
+	return nil, ""
+}
+
+func zero(stdout string) tooloutput.Output {
+	code := 0
+	return tooloutput.Output{ExitCode: &code, Stdout: stdout}
+}
+
+// A whole conversation with the offline model, through the same client, request
+// and transcript as with any other.
+func TestTurnsWithTheOfflineModel(t *testing.T) {
+	t.Parallel()
+	th := &thread{bench: newBench(t, agent.Options{})}
+	th.run = func(c string) tooloutput.Output {
+		if strings.HasPrefix(c, "rm") {
+			return tooloutput.Output{State: "denied", Note: "@grace: not now"}
+		}
+		return zero("ran " + c)
+	}
+	commands, answer := th.say(message("look around with `ls -la`, then `rm -rf build`"), message("```parallel\na\nb\n```"))
+	require.Equal(t, []string{"ls -la", "rm -rf build", "a", "b"}, commands)
+	require.Contains(t, answer, "OPENAI_API_KEY")
+	require.Contains(t, answer, "`rm -rf build`: denied, not run (@grace: not now).")
+	require.Contains(t, answer, "ran ls -la")
+
+	commands, answer = th.say(message("hello"))
+	require.Len(t, commands, 3)
+	require.Contains(t, answer, "tour")
+	require.NotContains(t, answer, "OPENAI_API_KEY")
+}
+
+// A stopped turn is recorded without a call and stays over.
+func TestStoppedTurn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, agent.Options{})
+	first := b.must(workflows.ModelInput{Append: []workflows.Item{message("`sleep 60` then `rm x`")}, Turn: 1})
+	stop := workflows.ModelInput{
+		Transcript: first.Transcript, NoCall: true, Turn: 1,
+		Append: []workflows.Item{result(first.Calls[0].CallID, "state: cancelled — stopped by @ada")},
+	}
+	stopped := b.must(stop)
+	require.Empty(t, stopped.Calls)
+	require.Empty(t, stopped.Answer.Text)
+	require.NotEqual(t, first.Transcript, stopped.Transcript)
+
+	th := &thread{bench: b, transcript: stopped.Transcript, turn: 1, run: zero}
+	commands, answer := th.say(message("`pwd`"))
+	require.Equal(t, []string{"pwd"}, commands)
+	require.NotContains(t, answer, "sleep")
+}
+
+// From the offline model to a real one and back: each takes the other's past.
+func TestModelIsChanged(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, output(reasoning, calls("a", "shell", `{"command":"date"}`)), output(says("It is late.")))
+	b := newBench(t, s.options(agent.Options{}))
+	one := b.must(workflows.ModelInput{Model: "offline", Append: []workflows.Item{message("`ls`")}})
+	two := b.must(workflows.ModelInput{
+		Model: "offline", Transcript: one.Transcript, Append: []workflows.Item{result(one.Calls[0].CallID, exited(0, "x"))},
+	})
+	three := b.must(workflows.ModelInput{Transcript: two.Transcript, Append: []workflows.Item{message("what time is it?")}})
+	require.Equal(t, "date", three.Calls[0].Shown)
+	four := b.must(workflows.ModelInput{
+		Transcript: three.Transcript, Append: []workflows.Item{result(three.Calls[0].CallID, exited(0, "23:00"))},
+	})
+	require.Equal(t, "It is late.", four.Answer.Text)
+	for _, raw := range s.seen()[0].Input {
+		require.NotContains(t, string(raw), `"id"`)
+	}
+	five := b.must(workflows.ModelInput{Model: "offline", Transcript: four.Transcript, Append: []workflows.Item{message("`pwd`")}})
+	require.Equal(t, "pwd", five.Calls[0].Shown)
+
+	records, err := b.acts.Transcripts().Load(t.Context(), five.Transcript)
+	require.NoError(t, err)
+	require.Equal(t, "@ada", records[0].Author)
+	require.NotZero(t, records[0].At)
+}
