@@ -130,7 +130,8 @@ type Execs interface {
 	// Status returns how the exec stands, or [ErrNoExec].
 	Status(ctx context.Context, id string) (ExecStatus, error)
 	// Signal sends sig to everything that the exec started. One that has ended is
-	// no error.
+	// no error. Stopping or killing one that was not started forbids it: it is
+	// cancelled and never runs.
 	Signal(ctx context.Context, id string, sig Signal) error
 	// Stdin writes to the command's standard input, then closes it if eof. It is
 	// not idempotent. [ErrExecEnded] when nobody reads any more.

@@ -74,6 +74,11 @@ type Exit struct {
 	Reason string
 }
 
+// Encode writes an exit file.
+func (e Exit) Encode() []byte {
+	return fmt.Appendf(nil, "code %d\nreason %s\n", e.Code, e.Reason)
+}
+
 // ParseExit reads an exit file.
 func ParseExit(data []byte) (Exit, error) {
 	var e Exit

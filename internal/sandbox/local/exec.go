@@ -38,6 +38,8 @@ type job struct {
 	Cwd     string            `json:"cwd"`
 	Env     map[string]string `json:"env,omitempty"`
 	Stdin   bool              `json:"stdin,omitempty"`
+	// Forbidden: the exec was stopped before it was started.
+	Forbidden bool `json:"forbidden,omitempty"`
 }
 
 func (j job) equal(k job) bool {
@@ -119,7 +121,7 @@ func (s *session) published(record string, j job) (bool, error) {
 	if err := json.Unmarshal(data, &have); err != nil {
 		return false, fmt.Errorf("reading an exec's record: %w", err)
 	}
-	if !have.equal(j) {
+	if !have.equal(j) && !have.Forbidden && !j.Forbidden {
 		return false, fmt.Errorf("%w: %s", sandbox.ErrExecConflict, filepath.Base(record))
 	}
 	return true, nil
@@ -418,10 +420,43 @@ func (s *session) Signal(ctx context.Context, id string, sig sandbox.Signal) err
 	default:
 		return fmt.Errorf("there is no signal %q", sig)
 	}
-	if _, err := s.Status(ctx, id); err != nil {
+	_, err := s.Status(ctx, id)
+	if errors.Is(err, sandbox.ErrNoExec) && (sig == sandbox.SignalStop || sig == sandbox.SignalKill) {
+		var forbidden bool
+		if forbidden, err = s.forbid(id); forbidden {
+			return nil
+		}
+	}
+	if err != nil {
 		return err
 	}
 	return s.harness(ctx, "signal", s.record(id), string(sig))
+}
+
+// forbid takes the lock of an exec that was not started, and records that it was
+// cancelled. It says false when somebody starts it at this moment.
+func (s *session) forbid(id string) (bool, error) {
+	if err := (sandbox.ExecSpec{ID: id, Command: "-"}).Check(); err != nil {
+		return false, err
+	}
+	if err := s.publish(id, job{Forbidden: true}); err != nil {
+		return false, err
+	}
+	record := s.record(id)
+	if err := os.Mkdir(filepath.Join(record, "run"), 0o700); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return false, nil
+		}
+		return false, s.storeError("forbidding an exec", err)
+	}
+	temp := filepath.Join(record, "run", "exit")
+	if err := os.WriteFile(temp, harness.Exit{Reason: harness.ReasonCancelled}.Encode(), 0o600); err != nil {
+		return false, s.storeError("forbidding an exec", err)
+	}
+	if err := os.Rename(temp, filepath.Join(record, "exit")); err != nil {
+		return false, s.storeError("forbidding an exec", err)
+	}
+	return true, nil
 }
 
 func (s *session) harness(ctx context.Context, args ...string) error {

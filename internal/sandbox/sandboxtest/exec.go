@@ -406,10 +406,32 @@ func testNoExec(t *testing.T, b *rig) {
 	_, err := s.Status(ctx, "none")
 	require.ErrorIs(t, err, sandbox.ErrNoExec)
 	require.ErrorIs(t, s.Attach(ctx, "none", sandbox.Stdout, 0, io.Discard), sandbox.ErrNoExec)
-	require.ErrorIs(t, s.Signal(ctx, "none", sandbox.SignalStop), sandbox.ErrNoExec)
+	require.ErrorIs(t, s.Signal(ctx, "none", sandbox.SignalInterrupt), sandbox.ErrNoExec)
 	require.ErrorIs(t, s.Stdin(ctx, "none", nil, true), sandbox.ErrNoExec)
 	id := start(t, s, "true")
 	require.Error(t, s.Attach(ctx, id, "stdin", 0, io.Discard))
+}
+
+// A stop that overtakes the start wins.
+func testStopBeforeStart(t *testing.T, b *rig) {
+	s, ctx := b.open(t), t.Context()
+	require.NoError(t, s.Signal(ctx, "late", sandbox.SignalStop))
+	require.NoError(t, s.Signal(ctx, "late", sandbox.SignalStop))
+	require.NoError(t, s.Start(ctx, sandbox.ExecSpec{ID: "late", Command: "echo ran >> ran"}))
+	r := await(t, s, "late")
+	require.Equal(t, sandbox.StateCancelled, r.State)
+	require.Empty(t, content(t, s, "ran"))
+	require.Error(t, s.Signal(ctx, "../late", sandbox.SignalStop))
+
+	// At the same moment, one of the two wins: it runs to a stop, or never.
+	for range 10 {
+		id := newID()
+		var wg sync.WaitGroup
+		wg.Go(func() { require.NoError(t, s.Signal(ctx, id, sandbox.SignalStop)) })
+		wg.Go(func() { require.NoError(t, s.Start(ctx, sandbox.ExecSpec{ID: id, Command: "sleep 30"})) })
+		wg.Wait()
+		require.Equal(t, sandbox.StateCancelled, await(t, s, id).State)
+	}
 }
 
 func testFreeze(t *testing.T, b *rig) {

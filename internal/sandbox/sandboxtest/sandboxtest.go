@@ -61,7 +61,7 @@ func Run(t *testing.T, f Fixture) {
 		"StopReachesAll": testStopReachesAll, "BackgroundEnds": testBackgroundEnds, "Timeout": testTimeout,
 		"OutputLimit": testOutputLimit, "Stdin": testStdin, "NoStdin": testNoStdin, "BigOutput": testBigOutput,
 		"BinaryOutput": testBinaryOutput, "OddArguments": testOddArguments, "Refusals": testRefusals,
-		"Environment": testEnvironment, "Cwd": testCwd, "Freeze": testFreeze, "NoExec": testNoExec,
+		"Environment": testEnvironment, "Cwd": testCwd, "Freeze": testFreeze, "NoExec": testNoExec, "StopBeforeStart": testStopBeforeStart,
 		"Files": testFiles, "Links": testLinks, "Outside": testOutside, "Glob": testGlob,
 		"Isolation": testIsolation, "RecordNotForged": testRecordNotForged, "OutputNotTruncated": testOutputNotTruncated,
 		"Temp": testTemp, "Release": testRelease, "Gone": testGone, "Destroy": testDestroy,

@@ -1,0 +1,322 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/policy"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// ErrTypeRefused is the application error of what will never work as asked; its
+// message is a sentence for people.
+const ErrTypeRefused = "SandboxRefused"
+
+// Offer is a backend that this worker serves.
+type Offer struct {
+	Backend Backend
+	// Queue is the task queue on which a sandbox of this backend is reached:
+	// workflows.TaskQueueSandbox, with "/" and Host where only this host has it.
+	Queue string
+	Host  string
+}
+
+// Gate judges tool calls. *policy.Policy is one.
+type Gate interface {
+	Needs(command string, env policy.Env) policy.Needs
+	Judge(command string, env policy.Env, facts policy.Facts) policy.Verdict
+	JudgeWrite(path string, content []byte, env policy.Env, facts policy.Facts) policy.Verdict
+	Version() string
+}
+
+// MaxStreamBytes is how much of each stream is handed to Format, in bytes.
+const MaxStreamBytes = 32 << 10 // 32 KiB
+
+// Output is what a tool call gave. It has the fields of the model side's own
+// type, to which it is converted.
+type Output struct {
+	// State is a tool call's state, or "changed".
+	State    string
+	ExitCode *int
+	TimedOut bool
+	// Note is a remark or reason.
+	Note string
+	// Stdout and Stderr are whole streams, or the beginnings of those whose ends
+	// are StdoutTail and StderrTail. They need not be valid UTF-8.
+	Stdout     string
+	Stderr     string
+	StdoutTail string
+	StderrTail string
+	// StdoutBytes and StderrBytes are the lengths of the whole streams.
+	StdoutBytes int64
+	StderrBytes int64
+}
+
+// Timeouts are how long a tool call may run.
+type Timeouts struct {
+	Read    time.Duration // file tools that read
+	Shell   time.Duration // shell commands
+	Install time.Duration // recognised package installs
+}
+
+// Config is what the activities work with.
+type Config struct {
+	// Offers are the backends; Default is the name of the one that a session has
+	// which asks for none.
+	Offers  []Offer
+	Default string
+	Blobs   *blob.Store
+	Gate    Gate
+	// Format writes what a call gave as the text that the model reads.
+	Format func(Output) string
+	// Rules says what an approval of a tier takes.
+	Rules    func(tier string) workflows.ApprovalRule
+	Timeouts Timeouts
+	// Workspace is the directory that a new workspace is a copy of; empty is an
+	// empty workspace. Workspaces are further ones by name.
+	Workspace  string
+	Workspaces map[string]string
+	// Roots are directories below which a session may ask for a root of its own.
+	Roots []string
+	// TempDir takes snapshots while they are made.
+	TempDir string
+	Log     *slog.Logger
+}
+
+// Activities drives sandboxes for workflows. Its exported methods are registered
+// under their own names; see package workflows for their inputs and results.
+//
+// Errors that end in a workflow are application errors whose message is a
+// sentence for people.
+type Activities struct {
+	cfg Config
+
+	mu    sync.Mutex
+	locks map[string]*sessionLock // by sandbox ID and generation
+}
+
+// NewActivities returns the activities.
+func NewActivities(cfg Config) *Activities {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Activities{cfg: cfg, locks: map[string]*sessionLock{}}
+}
+
+// offer finds a backend by name.
+func (a *Activities) offer(name string) (Offer, error) {
+	if name == "" {
+		name = a.cfg.Default
+	}
+	var names []string
+	for _, o := range a.cfg.Offers {
+		if o.Backend.Name() == name {
+			return o, nil
+		}
+		names = append(names, o.Backend.Name())
+	}
+	slices.Sort(names)
+	return Offer{}, temporal.NewNonRetryableApplicationError(
+		fmt.Sprintf("There is no backend %q here. There is: %s.", name, strings.Join(names, ", ")), workflows.ErrTypeUnknownBackend, nil)
+}
+
+// OpenSandbox opens a session's sandbox, or resumes it.
+func (a *Activities) OpenSandbox(ctx context.Context, in workflows.OpenInput) (workflows.SandboxRef, error) {
+	defer beat(ctx)()
+	name := in.Backend
+	spec := Spec{ID: in.WorkflowID, Generation: in.Generation}
+	if in.Current != nil {
+		name = in.Current.Backend
+		spec = Spec{ID: in.Current.ID, Generation: in.Current.Generation, Existing: true}
+	}
+	o, err := a.offer(name)
+	if err != nil {
+		return workflows.SandboxRef{}, err
+	}
+	if !spec.Existing {
+		if spec.Seed, err = a.seed(in); err != nil {
+			return workflows.SandboxRef{}, activityError(ctx, err)
+		}
+	}
+	s, err := o.Backend.Open(ctx, spec)
+	if err != nil {
+		return workflows.SandboxRef{}, activityError(ctx, err)
+	}
+	return refOf(o, spec, s.Info()), nil
+}
+
+func refOf(o Offer, spec Spec, info Info) workflows.SandboxRef {
+	ref := workflows.SandboxRef{
+		Backend: o.Backend.Name(), ID: spec.ID, Generation: spec.Generation, Queue: o.Queue, Host: o.Host,
+		WorkspacePath: info.HostPath, Root: info.Workspace, Home: info.Home, Shell: info.Shell,
+		Isolated: info.Isolated, Network: info.Network,
+	}
+	if !info.Isolated {
+		ref.Notice = "Commands are not isolated from the worker's machine: they can read and change what its user can. " + info.WhyNot
+	}
+	return ref
+}
+
+// seed says what a new sandbox holds.
+func (a *Activities) seed(in workflows.OpenInput) (Seed, error) {
+	if in.Snapshot != "" {
+		return Seed{Snapshot: func(ctx context.Context) (io.ReadCloser, error) { return a.openSnapshot(ctx, in.Snapshot) }}, nil
+	}
+	dir := a.cfg.Workspace
+	if in.Workspace != "" {
+		var ok bool
+		if dir, ok = a.cfg.Workspaces[in.Workspace]; !ok {
+			return Seed{}, Refuse(fmt.Sprintf("There is no workspace %q.", in.Workspace))
+		}
+	}
+	if in.Root != "" {
+		root, err := a.root(in.Root)
+		if err != nil {
+			return Seed{}, err
+		}
+		dir = root
+	}
+	return Seed{Directory: dir}, nil
+}
+
+// root accepts a directory only below those that the configuration lists,
+// wherever symbolic links lead.
+func (a *Activities) root(dir string) (string, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err == nil && filepath.IsAbs(real) {
+		for _, root := range a.cfg.Roots {
+			if root, err = filepath.EvalSymlinks(root); err != nil {
+				continue
+			}
+			if rel, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(rel) {
+				return real, nil
+			}
+		}
+	}
+	return "", Refuse(fmt.Sprintf("%q is not below a directory that this worker's configuration offers.", dir))
+}
+
+// open opens the sandbox that ref names, which was there.
+func (a *Activities) open(ctx context.Context, ref workflows.SandboxRef) (Session, error) {
+	o, err := a.offer(ref.Backend)
+	if err != nil {
+		return nil, err
+	}
+	return o.Backend.Open(ctx, Spec{ID: ref.ID, Generation: ref.Generation, Existing: true})
+}
+
+// SignalExec ends an exec and everything that it started. One that was not
+// started yet never will be.
+func (a *Activities) SignalExec(ctx context.Context, in workflows.SignalExecInput) error {
+	s, err := a.open(ctx, in.Sandbox)
+	if errors.Is(err, ErrGone) {
+		return nil
+	}
+	if err == nil {
+		err = s.Signal(ctx, in.ExecID, SignalStop)
+	}
+	return activityError(ctx, err)
+}
+
+// ReleaseSandbox gives back what an idle sandbox costs. Its content stays.
+func (a *Activities) ReleaseSandbox(ctx context.Context, in workflows.ReleaseInput) error {
+	defer beat(ctx)()
+	s, err := a.open(ctx, in.Sandbox)
+	if errors.Is(err, ErrGone) {
+		return nil
+	}
+	if err == nil {
+		err = s.Release(ctx)
+	}
+	return activityError(ctx, err)
+}
+
+// DestroySandbox removes the sandbox and says what was in it.
+func (a *Activities) DestroySandbox(ctx context.Context, in workflows.ReleaseInput) (workflows.Inventory, error) {
+	defer beat(ctx)()
+	s, err := a.open(ctx, in.Sandbox)
+	if errors.Is(err, ErrGone) {
+		return workflows.Inventory{}, nil
+	}
+	if err != nil {
+		return workflows.Inventory{}, activityError(ctx, err)
+	}
+	inv := takeInventory(ctx, s)
+	if err := s.Destroy(ctx); err != nil {
+		return inv, activityError(ctx, err)
+	}
+	a.forgetLock(in.Sandbox)
+	return inv, nil
+}
+
+// beatEvery is well below any heartbeat time-out that workflows use.
+const beatEvery = 2 * time.Second
+
+// beat heartbeats until the returned function is called.
+func beat(ctx context.Context) func() {
+	if !activity.IsActivity(ctx) {
+		return func() {}
+	}
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			activity.RecordHeartbeat(ctx)
+			select {
+			case <-done:
+				return
+			case <-time.After(beatEvery):
+			}
+		}
+	})
+	return func() {
+		close(done)
+		wg.Wait()
+	}
+}
+
+// activityError makes an error that Temporal and people understand. The end of
+// the activity's own context is passed on as it is.
+func activityError(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return ctx.Err()
+	}
+	var refused *RefusedError
+	var app *temporal.ApplicationError
+	switch {
+	case errors.As(err, &app):
+		return err
+	case errors.As(err, &refused):
+		return temporal.NewNonRetryableApplicationError(refused.Text, ErrTypeRefused, nil)
+	case errors.Is(err, ErrGone):
+		return temporal.NewNonRetryableApplicationError("The sandbox and its files are gone from the worker.", workflows.ErrTypeSandboxGone, err)
+	case errors.Is(err, os.ErrPermission):
+		return temporal.NewApplicationError("The worker may not use its sandbox directory.", workflows.ErrTypeSandboxUnavailable, err)
+	case errors.Is(err, errNoSpace):
+		return temporal.NewApplicationError("The worker's disk is full.", workflows.ErrTypeSandboxUnavailable, err)
+	case errors.Is(err, ErrUnavailable):
+		return temporal.NewApplicationError("The sandbox's backend does not answer.", workflows.ErrTypeSandboxUnavailable, err)
+	}
+	return temporal.NewApplicationError("The worker could not do it: "+firstLine(err.Error())+".", workflows.ErrTypeSandboxUnavailable, err)
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}

@@ -1,0 +1,334 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/countersign/countersign/internal/policy"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+const (
+	// headBytes is how much of a file the gate looks at.
+	headBytes = 64 << 10 // 64 KiB, as policy.FileFact says
+	// What one verdict may make the sandbox look at.
+	maxFacts   = 400
+	maxMatches = 1000
+	// What of a verdict goes into history.
+	maxReasons   = 20
+	maxReasonLen = 400 // bytes
+	// MaxTimeout bounds what a model may ask for.
+	MaxTimeout = time.Hour
+	// maxWrite is the longest content of write_file, in bytes.
+	maxWrite = 8 << 20
+)
+
+// act is a tool call, read and judged.
+type act struct {
+	tool    string
+	command string // shell
+	cwd     string
+	path    string // file tools, absolute
+	content string // write_file
+	timeout time.Duration
+	verdict policy.Verdict
+	binding binding
+	heads   map[string][]byte // of operands, for Review
+}
+
+// badCall is what is wrong with a call that cannot run at all, as a sentence.
+type badCall string
+
+func (b badCall) Error() string { return string(b) }
+
+// JudgeToolCall asks the gate about a tool call.
+func (a *Activities) JudgeToolCall(ctx context.Context, in workflows.JudgeInput) (workflows.Judgement, error) {
+	defer beat(ctx)()
+	s, err := a.open(ctx, in.Sandbox)
+	if err != nil {
+		return workflows.Judgement{}, activityError(ctx, err)
+	}
+	c, err := a.read(ctx, s, in.Sandbox, in.Call)
+	var bad badCall
+	if errors.As(err, &bad) {
+		return workflows.Judgement{Tier: policy.Forbidden.String(), Bad: string(bad), PolicyVersion: a.cfg.Gate.Version()}, nil
+	}
+	if err != nil {
+		return workflows.Judgement{}, activityError(ctx, err)
+	}
+	j, err := a.judgement(ctx, c)
+	return j, activityError(ctx, err)
+}
+
+// judgement is what history keeps of a verdict.
+func (a *Activities) judgement(ctx context.Context, c act) (workflows.Judgement, error) {
+	v := c.verdict
+	j := workflows.Judgement{
+		Tier: v.Tier.String(), Displayable: v.Displayable, Cwd: c.cwd, Timeout: c.timeout,
+		PolicyVersion: a.cfg.Gate.Version(), Reasons: reasons(v),
+	}
+	if c.tool != workflows.ToolShell {
+		j.Cwd = ""
+	}
+	var err error
+	if j.Digest, err = a.saveBinding(ctx, c.binding); err != nil {
+		return j, err
+	}
+	if j.Command, err = a.putText(ctx, "commands", v.Display); err != nil {
+		return j, err
+	}
+	if v.Tier == policy.Risky || v.Tier == policy.Critical {
+		if a.cfg.Rules != nil {
+			j.Rule = a.cfg.Rules(j.Tier)
+		}
+		j.Detail, err = a.saveDetail(ctx, c)
+	}
+	return j, err
+}
+
+func reasons(v policy.Verdict) []string {
+	var out []string
+	for _, r := range v.Reasons {
+		if len(out) == maxReasons {
+			out = append(out, fmt.Sprintf("and %d more", len(v.Reasons)-maxReasons))
+			break
+		}
+		out = append(out, cutText(r.String(), maxReasonLen))
+	}
+	return out
+}
+
+// read reads a call, gathers facts and judges it. What is wrong with the call
+// itself is a badCall.
+func (a *Activities) read(ctx context.Context, s Session, ref workflows.SandboxRef, call workflows.ToolCall) (act, error) {
+	args, err := a.getText(ctx, call.Args)
+	if err != nil {
+		return act{}, err
+	}
+	if err := sameAs(s.Info(), ref); err != nil {
+		return act{}, err
+	}
+	switch call.Tool {
+	case workflows.ToolShell:
+		return a.readShell(ctx, s, ref, args)
+	case workflows.ToolReadFile:
+		return a.readRead(ctx, s, ref, args)
+	case workflows.ToolWriteFile:
+		return a.readWrite(ctx, s, ref, args)
+	}
+	return act{}, badCall(fmt.Sprintf("There is no tool %q.", call.Tool))
+}
+
+// sameAs refuses a sandbox that is no longer what the workflow knows: a verdict
+// for an isolated one says nothing of one that is not.
+func sameAs(info Info, ref workflows.SandboxRef) error {
+	if info.Isolated != ref.Isolated || info.Workspace != ref.Root || info.Shell != ref.Shell || info.Network != ref.Network {
+		return Refuse("The worker's isolation has changed since this turn began. Send the message again.")
+	}
+	return nil
+}
+
+func decode(args string, into any) error {
+	d := json.NewDecoder(strings.NewReader(args))
+	if err := d.Decode(into); err != nil {
+		return badCall("The arguments are not the JSON that the tool takes.")
+	}
+	return nil
+}
+
+func envOf(ref workflows.SandboxRef, cwd string) policy.Env {
+	return policy.Env{
+		Backend: ref.Backend, Isolated: ref.Isolated, Network: ref.Network, Shell: policy.Shell(ref.Shell),
+		Cwd: cwd, Home: ref.Home, Workspace: ref.Root,
+	}
+}
+
+func (a *Activities) readShell(ctx context.Context, s Session, ref workflows.SandboxRef, args string) (act, error) {
+	var in workflows.ShellArgs
+	if err := decode(args, &in); err != nil {
+		return act{}, err
+	}
+	c := act{tool: workflows.ToolShell, command: in.Command, cwd: s.Info().Abs(in.Cwd)}
+	var refused *RefusedError
+	if err := (ExecSpec{ID: "check", Command: in.Command, Cwd: in.Cwd}).Check(); errors.As(err, &refused) {
+		return act{}, badCall(refused.Text)
+	}
+	if !utf8.ValidString(in.Command) {
+		return act{}, badCall("The command is not valid UTF-8, so it cannot be shown.")
+	}
+	at, err := s.Stat(ctx, c.cwd)
+	if err != nil {
+		return act{}, badPath(err)
+	}
+	if !at.Outside && !at.Mode.IsDir() {
+		return act{}, badCall(fmt.Sprintf("The working directory %s does not exist.", c.cwd))
+	}
+	c.cwd = at.Resolved
+	env := envOf(ref, c.cwd)
+	facts, err := gather(ctx, s, a.cfg.Gate.Needs(c.command, env))
+	if err != nil {
+		return act{}, err
+	}
+	c.verdict = a.cfg.Gate.Judge(c.command, env, facts)
+	c.timeout = a.cfg.Timeouts.Shell
+	if c.verdict.PackageInstall {
+		c.timeout = max(c.timeout, a.cfg.Timeouts.Install)
+	}
+	if in.TimeoutSeconds > 0 {
+		c.timeout = min(time.Duration(in.TimeoutSeconds)*time.Second, MaxTimeout)
+	}
+	return c, c.bind(ctx, s, ref)
+}
+
+func (a *Activities) readRead(ctx context.Context, s Session, ref workflows.SandboxRef, args string) (act, error) {
+	var in workflows.ReadFileArgs
+	if err := decode(args, &in); err != nil {
+		return act{}, err
+	}
+	c := act{tool: workflows.ToolReadFile, path: s.Info().Abs(in.Path), timeout: a.cfg.Timeouts.Read}
+	at, err := insideFile(ctx, s, in.Path)
+	if err != nil {
+		return act{}, err
+	}
+	c.verdict = policy.Verdict{Tier: policy.Safe, Display: "read_file " + c.path, Displayable: true, Paths: []string{c.path}}
+	c.cwd = ref.Root
+	c.path = at.Resolved
+	return c, c.bind(ctx, s, ref)
+}
+
+func (a *Activities) readWrite(ctx context.Context, s Session, ref workflows.SandboxRef, args string) (act, error) {
+	var in workflows.WriteFileArgs
+	if err := decode(args, &in); err != nil {
+		return act{}, err
+	}
+	if len(in.Content) > maxWrite {
+		return act{}, badCall(fmt.Sprintf("The content is %d bytes long; at most %d can be written at once.", len(in.Content), maxWrite))
+	}
+	at, err := insideFile(ctx, s, in.Path)
+	if err != nil {
+		return act{}, err
+	}
+	if at.Exists && !at.Mode.IsRegular() {
+		return act{}, badCall(fmt.Sprintf("%s is there and is no regular file.", at.Resolved))
+	}
+	c := act{tool: workflows.ToolWriteFile, path: s.Info().Abs(in.Path), content: in.Content, timeout: a.cfg.Timeouts.Read, cwd: ref.Root}
+	facts, err := gather(ctx, s, policy.Needs{Paths: []string{c.path}})
+	if err != nil {
+		return act{}, err
+	}
+	c.verdict = a.cfg.Gate.JudgeWrite(c.path, []byte(c.content), envOf(ref, ref.Root), facts)
+	if !slices.Contains(c.verdict.Paths, c.path) {
+		c.verdict.Paths = append(c.verdict.Paths, c.path)
+	}
+	return c, c.bind(ctx, s, ref)
+}
+
+// insideFile looks at a file tool's path, which must be inside the workspace.
+func insideFile(ctx context.Context, s Session, path string) (FileInfo, error) {
+	if path == "" {
+		return FileInfo{}, badCall("The path is empty.")
+	}
+	at, err := s.Stat(ctx, path)
+	if err != nil {
+		return at, badPath(err)
+	}
+	if at.Outside {
+		return at, badCall(fmt.Sprintf("%s is outside the workspace, which is all that file tools see.", at.Resolved))
+	}
+	return at, nil
+}
+
+// badPath tells a path that cannot be from a sandbox that fails.
+func badPath(err error) error {
+	var refused *RefusedError
+	if errors.As(err, &refused) {
+		return badCall(refused.Text)
+	}
+	var link *fs.PathError
+	if errors.Is(err, ErrGone) || errors.Is(err, ErrUnavailable) || errors.As(err, &link) {
+		return err
+	}
+	return badCall("The path cannot be followed: " + firstLine(err.Error()) + ".")
+}
+
+// gather looks at what the gate wants to know. What cannot be looked at stays
+// unknown, which the gate judges as such.
+func gather(ctx context.Context, s Session, needs policy.Needs) (policy.Facts, error) {
+	facts := policy.Facts{Files: map[string]policy.FileFact{}, Globs: map[string][]string{}}
+	heads := map[string]bool{}
+	for _, p := range needs.Heads {
+		heads[p] = true
+	}
+	for i, p := range slices.Sorted(maps.Keys(union(needs.Paths, needs.Heads))) {
+		if i == maxFacts {
+			break
+		}
+		fact, ok, err := factOf(ctx, s, p, heads[p])
+		if err != nil {
+			return facts, err
+		}
+		if ok {
+			facts.Files[p] = fact
+		}
+	}
+	for i, pattern := range needs.Globs {
+		if i == maxFacts {
+			break
+		}
+		found, err := s.Glob(ctx, pattern, maxMatches+1)
+		if fatal(ctx, err) {
+			return facts, err
+		}
+		if err == nil && len(found) <= maxMatches {
+			facts.Globs[pattern] = found
+		}
+	}
+	return facts, nil
+}
+
+func union(lists ...[]string) map[string]bool {
+	out := map[string]bool{}
+	for _, l := range lists {
+		for _, v := range l {
+			out[v] = true
+		}
+	}
+	return out
+}
+
+func factOf(ctx context.Context, s Session, p string, head bool) (policy.FileFact, bool, error) {
+	info, err := s.Stat(ctx, p)
+	if err != nil {
+		if fatal(ctx, err) {
+			return policy.FileFact{}, false, err
+		}
+		return policy.FileFact{}, false, nil
+	}
+	fact := policy.FileFact{Exists: info.Exists, IsDir: info.Mode.IsDir(), Resolved: info.Resolved}
+	if info.Outside {
+		// Whether it exists is not known; that it leads elsewhere is.
+		return fact, info.Resolved != p, nil
+	}
+	if head && info.Exists && info.Mode.IsRegular() {
+		if fact.Head, _, err = s.ReadFile(ctx, p, headBytes); err == nil {
+			fact.Digest, err = s.Hash(ctx, p)
+		}
+		if fatal(ctx, err) {
+			return fact, false, err
+		}
+	}
+	return fact, true, nil
+}
+
+// fatal tells a sandbox that fails from a path that cannot be looked at.
+func fatal(ctx context.Context, err error) bool {
+	return err != nil && (ctx.Err() != nil || errors.Is(err, ErrGone) || errors.Is(err, ErrUnavailable))
+}

@@ -1,0 +1,230 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/countersign/countersign/internal/blob/execlog"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// holdAfterStart keeps the session's other execs halted until a started shell
+// has surely opened the script that it was given.
+const holdAfterStart = 250 * time.Millisecond
+
+// RunTool runs a tool call whose verdict is in, or attaches to it where it was
+// started before, and follows it to its end. It returns the context's error, and
+// leaves the exec running, when the activity is cancelled, its worker drains or
+// its heartbeat is lost.
+func (a *Activities) RunTool(ctx context.Context, in workflows.RunInput) (workflows.ToolResult, error) {
+	r := run{a: a, in: in, first: !in.Attach && attempt(ctx) == 1}
+	var res workflows.ToolResult
+	err := error(nil)
+	if r.s, err = a.open(ctx, in.Sandbox); err == nil {
+		switch in.Call.Tool {
+		case workflows.ToolShell:
+			res, err = r.shell(ctx)
+		case workflows.ToolReadFile:
+			defer beat(ctx)()
+			res, err = r.readFile(ctx)
+		case workflows.ToolWriteFile:
+			defer beat(ctx)()
+			res, err = r.writeFile(ctx)
+		default:
+			err = Refuse(fmt.Sprintf("There is no tool %q.", in.Call.Tool))
+		}
+	}
+	return r.settle(ctx, res, err)
+}
+
+func attempt(ctx context.Context) int32 {
+	if !activity.IsActivity(ctx) {
+		return 1
+	}
+	return activity.GetInfo(ctx).Attempt
+}
+
+// run is one RunTool.
+type run struct {
+	a  *Activities
+	s  Session
+	in workflows.RunInput
+	// first: nobody can have started the exec before this.
+	first bool
+}
+
+// settle turns what ends a call into its result, and what may pass into an
+// error that is retried.
+func (r *run) settle(ctx context.Context, res workflows.ToolResult, err error) (workflows.ToolResult, error) {
+	var refused *RefusedError
+	var bad badCall
+	switch {
+	case err == nil:
+		return res, nil
+	case ctx.Err() != nil:
+		return workflows.ToolResult{}, ctx.Err()
+	case errors.As(err, &bad):
+		return r.ended(ctx, workflows.CallFailed, string(bad))
+	case errors.As(err, &refused):
+		return r.ended(ctx, workflows.CallFailed, refused.Text)
+	case errors.Is(err, ErrGone) && r.first:
+		return r.ended(ctx, workflows.CallFailed, "The sandbox and its files are gone from the worker; the command did not run.")
+	case errors.Is(err, ErrGone):
+		return r.ended(ctx, workflows.CallUnknown, "The sandbox is gone from the worker; the command may have run.")
+	case errors.Is(err, ErrExecConflict):
+		return r.ended(ctx, workflows.CallUnknown, "Another command ran under this call's name.")
+	}
+	return workflows.ToolResult{}, activityError(ctx, err)
+}
+
+// ended is the result of a call that has no output of its own.
+func (r *run) ended(ctx context.Context, state, why string) (workflows.ToolResult, error) {
+	out, err := r.a.putText(ctx, "outputs", r.a.cfg.Format(Output{State: state, Note: why}))
+	return workflows.ToolResult{State: state, Error: why, Output: out}, err
+}
+
+// shell starts the exec unless it was started, and follows it.
+func (r *run) shell(ctx context.Context) (workflows.ToolResult, error) {
+	_, err := r.s.Status(ctx, r.in.ExecID)
+	if errors.Is(err, ErrNoExec) {
+		var what string
+		what, err = r.start(ctx)
+		if err == nil && what != "" {
+			return r.ended(ctx, workflows.ResultChanged, what)
+		}
+	}
+	if err != nil {
+		return workflows.ToolResult{}, err
+	}
+	f := follower{run: r, log: execlog.New(r.a.cfg.Blobs, r.in.WorkflowID)}
+	st, err := f.follow(ctx)
+	if err != nil {
+		return workflows.ToolResult{}, err
+	}
+	return f.result(ctx, st)
+}
+
+// start starts the exec if what its verdict binds is still so; else it says what
+// is not. Nothing else of the session starts or runs from the look to the start.
+func (r *run) start(ctx context.Context) (changed string, err error) {
+	unlock, err := r.a.lockSession(ctx, r.in.Sandbox)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	stop := beat(ctx)
+	defer stop()
+	thaw, err := freezeOthers(ctx, r.s, r.in.ExecID)
+	if err != nil {
+		return "", err
+	}
+	defer thaw()
+	c, err := r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call)
+	var bad badCall
+	if errors.As(err, &bad) {
+		return string(bad), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if what, err := r.a.changed(ctx, r.in.Digest, c.binding); err != nil || what != "" {
+		return what, err
+	}
+	err = r.s.Start(ctx, ExecSpec{ID: r.in.ExecID, Command: c.command, Cwd: c.cwd, Limits: Limits{Timeout: r.in.Timeout}})
+	if err == nil && len(c.binding.Runs) > 0 {
+		r.hold(ctx)
+	}
+	return "", err
+}
+
+// hold waits while another exec could still change a script that has only just
+// been started.
+func (r *run) hold(ctx context.Context) {
+	if ids, err := r.s.Running(ctx); err != nil || len(ids) < 2 {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(holdAfterStart):
+	}
+}
+
+// readFile reads for the model. Reading again is harmless.
+func (r *run) readFile(ctx context.Context) (workflows.ToolResult, error) {
+	started := time.Now().UTC()
+	c, err := r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call)
+	if err != nil {
+		return workflows.ToolResult{}, err
+	}
+	if what, err := r.a.changed(ctx, r.in.Digest, c.binding); err != nil || what != "" {
+		if err != nil {
+			return workflows.ToolResult{}, err
+		}
+		return r.ended(ctx, workflows.ResultChanged, what)
+	}
+	data, size, err := r.s.ReadFile(ctx, c.path, execlog.MaxChunk)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return r.ended(ctx, workflows.CallFailed, fmt.Sprintf("%s does not exist.", c.path))
+	case errors.Is(err, ErrNotFile):
+		return r.ended(ctx, workflows.CallFailed, fmt.Sprintf("%s is no regular file.", c.path))
+	case errors.Is(err, fs.ErrPermission):
+		return r.ended(ctx, workflows.CallFailed, fmt.Sprintf("%s may not be read.", c.path))
+	case err != nil:
+		return workflows.ToolResult{}, err
+	}
+	log := execlog.New(r.a.cfg.Blobs, r.in.WorkflowID)
+	if err := log.Append(ctx, r.in.ExecID, execlog.Stdout, 0, data); err != nil && !errors.Is(err, execlog.ErrMoved) {
+		return workflows.ToolResult{}, err
+	}
+	head := data[:min(len(data), MaxStreamBytes)]
+	return r.done(ctx, started, Output{Stdout: string(head), StdoutBytes: size}, int64(len(data)))
+}
+
+func (r *run) done(ctx context.Context, started time.Time, o Output, bytes int64) (workflows.ToolResult, error) {
+	out, err := r.a.putText(ctx, "outputs", r.a.cfg.Format(o))
+	return workflows.ToolResult{
+		State: workflows.CallCompleted, Output: out, StdoutBytes: bytes, StartedAt: started, EndedAt: time.Now().UTC(),
+	}, err
+}
+
+// writeFile writes what was judged. Writing it again leaves the same.
+func (r *run) writeFile(ctx context.Context) (workflows.ToolResult, error) {
+	started := time.Now().UTC()
+	unlock, err := r.a.lockSession(ctx, r.in.Sandbox)
+	if err != nil {
+		return workflows.ToolResult{}, err
+	}
+	defer unlock()
+	thaw, err := freezeOthers(ctx, r.s, "")
+	if err != nil {
+		return workflows.ToolResult{}, err
+	}
+	defer thaw()
+	c, err := r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call)
+	if err != nil {
+		return workflows.ToolResult{}, err
+	}
+	what, err := r.a.changed(ctx, r.in.Digest, c.binding)
+	if err != nil {
+		return workflows.ToolResult{}, err
+	}
+	if what != "" {
+		return r.ended(ctx, workflows.ResultChanged, what)
+	}
+	err = r.s.WriteFile(ctx, c.path, []byte(c.content))
+	switch {
+	case errors.Is(err, ErrOutside), errors.Is(err, ErrNotFile), errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrExist):
+		return r.ended(ctx, workflows.CallFailed, fmt.Sprintf("%s cannot be written there.", c.path))
+	case err != nil:
+		return workflows.ToolResult{}, err
+	}
+	note := fmt.Sprintf("%d bytes written to %s", len(c.content), strings.ToValidUTF8(c.path, "�"))
+	return r.done(ctx, started, Output{Note: note}, 0)
+}

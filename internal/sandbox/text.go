@@ -1,0 +1,92 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// putText makes a text fit for history: what is long goes into the blob store.
+func (a *Activities) putText(ctx context.Context, prefix, text string) (workflows.TextRef, error) {
+	ref := workflows.TextRef{Text: text, Bytes: len(text)}
+	if len(text) <= workflows.MaxInlineText {
+		return ref, nil
+	}
+	key, err := a.cfg.Blobs.Put(ctx, prefix, []byte(text))
+	if err != nil {
+		return workflows.TextRef{}, err
+	}
+	ref.Ref, ref.Text = key, cutText(text, workflows.MaxInlineText/8)
+	return ref, nil
+}
+
+// getText returns the whole text.
+func (a *Activities) getText(ctx context.Context, ref workflows.TextRef) (string, error) {
+	if ref.Ref == "" {
+		return ref.Text, nil
+	}
+	data, err := a.cfg.Blobs.Get(ctx, ref.Ref)
+	if errors.Is(err, blob.ErrNotFound) {
+		return "", Refuse("The call's arguments are no longer kept.")
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading a call's arguments: %w", err)
+	}
+	return string(data), nil
+}
+
+// cutText cuts to at most limit bytes between runes.
+func cutText(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
+
+func clean(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, string(utf8.RuneError)), "\x00", "␀")
+}
+
+const (
+	tailLines = 10
+	tailBytes = 1 << 10 // 1 KiB
+)
+
+// ansi is what terminals take as commands.
+var ansi = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])`)
+
+// tailText returns the last lines of output for people: without colours, as a
+// progress bar last looked, at most 10 lines and 1 KiB.
+func tailText(output []byte) string {
+	s := ansi.ReplaceAllString(clean(string(output)), "")
+	lines := strings.Split(strings.TrimRight(s, "\r\n"), "\n")
+	lines = lines[max(0, len(lines)-tailLines):]
+	for i, line := range lines {
+		line = strings.TrimRight(line, "\r")
+		if at := strings.LastIndexByte(line, '\r'); at >= 0 {
+			line = line[at+1:]
+		}
+		lines[i] = strings.Map(func(r rune) rune {
+			if r < ' ' && r != '\t' || r == 0x7f {
+				return -1
+			}
+			return r
+		}, line)
+	}
+	s = strings.Join(lines, "\n")
+	for cut := len(s) - tailBytes; cut > 0 && cut < len(s); cut++ {
+		if utf8.RuneStart(s[cut]) {
+			return s[cut:]
+		}
+	}
+	return s
+}
