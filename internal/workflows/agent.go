@@ -31,6 +31,8 @@ type session struct {
 	calls   int
 	// opened is true once the sandbox was opened or looked at in this turn.
 	opened bool
+	// flush asks for the audit entries to be written.
+	flush bool
 	// cancelModel ends the model call in flight.
 	cancelModel workflow.CancelFunc
 	// refusals counts refused clicks by person, to bound them.
@@ -60,6 +62,8 @@ func (a *Agent) Workflow(ctx workflow.Context, in AgentInput) error {
 	s.header()
 	s.liveness(ctx)
 	workflow.Go(ctx, s.receive)
+	s.flush = true
+	workflow.Go(ctx, s.auditLoop)
 	s.project(ctx)
 	return s.run(ctx, in)
 }

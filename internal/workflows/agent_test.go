@@ -21,6 +21,7 @@ func acrossRuns(t *testing.T, scenario func(t *testing.T, w *world)) {
 			t.Parallel()
 			w := newWorld(t, n)
 			scenario(t, w)
+			w.checkAudit()
 			if name, _, _ := strings.Cut(t.Name(), "/"); slices.Contains(recorded, name) && (n == 0 || n == 3) {
 				w.keep(name)
 			}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/countersign/countersign/internal/audit"
 )
 
 const (
@@ -76,6 +78,8 @@ func (s *session) showApproval(ctx workflow.Context, c *Call, a *Approval, v *Ap
 	v.RequestedBy = s.st.Turn.Requesters
 	v.ExpiresAt = a.CreatedAt.Add(a.Rule.TTL)
 	v.Queued = len(s.st.Queue)
+	s.auditCall(ctx, audit.KindRequested, c, audit.Entry{Reasons: v.Reasons})
+	s.flush = true
 	s.show(MessageView{Key: a.Key, Kind: KindApproval, Approval: v, Buttons: approvalButtons(a, v)})
 	s.cardChanged()
 	s.liveness(ctx)
@@ -247,6 +251,8 @@ func (s *session) decidedCall(ctx workflow.Context, c *Call) {
 // settle records how a request ended and shows it on its card.
 func (s *session) settle(ctx workflow.Context, a *Approval, state string, by Actor) {
 	a.State = state
+	s.audit(ctx, audit.Entry{Kind: audit.KindDecided, ToolCall: a.CallID, Approval: a.ID, Digest: a.Digest, Actor: by.ID, Outcome: state})
+	s.flush = true
 	s.st.Pending = slices.DeleteFunc(s.st.Pending, func(b *Approval) bool { return b == a })
 	d := DecidedApproval{ID: a.ID, State: state, At: workflow.Now(ctx), UnknownRun: a.UnknownRun, Interactions: a.Interactions}
 	if by.ID != "" {
@@ -318,18 +324,19 @@ func (s *session) decide(ctx workflow.Context, d Decision) (Outcome, error) {
 		return Outcome{OutcomeRecorded, s.recordedText(a)}, nil
 	}
 	if age := workflow.Now(ctx).Sub(d.ClickedAt); age > MaxDecisionAge {
-		return s.refuse(d, Outcome{OutcomeUnconfirmed, "Not confirmed: the click reached the server too late and did not count. Click again."}), nil
+		return s.refuse(ctx, d, Outcome{OutcomeUnconfirmed, "Not confirmed: the click reached the server too late and did not count. Click again."}), nil
 	}
 	if a.Quorum {
 		return Outcome{OutcomeAlreadyDecided, "This has been approved and is about to run."}, nil
 	}
 	if d.Digest != "" && d.Digest != a.Digest {
-		return s.refuse(d, Outcome{OutcomeChanged, "The command has changed since; look at the new request below."}), nil
+		return s.refuse(ctx, d, Outcome{OutcomeChanged, "The command has changed since; look at the new request below."}), nil
 	}
 	if out, ok := s.mayDecide(a, d); !ok {
-		return s.refuse(d, out), nil
+		return s.refuse(ctx, d, out), nil
 	}
 	a.Interactions = append(a.Interactions, d.Interaction)
+	s.auditClick(ctx, audit.KindVote, d, d.Verdict, d.Reason)
 	a.Votes = append(a.Votes, Vote{By: d.By, Verdict: d.Verdict, At: workflow.Now(ctx), Reason: d.Reason})
 	switch d.Verdict {
 	case VerdictDeny:
@@ -371,9 +378,19 @@ func approvals(a *Approval) int {
 }
 
 // refuse answers a click that does not count, and counts it.
-func (s *session) refuse(d Decision, out Outcome) Outcome {
+func (s *session) refuse(ctx workflow.Context, d Decision, out Outcome) Outcome {
 	s.refusals[d.By.ID]++
+	s.auditClick(ctx, audit.KindRefused, d, out.Outcome, out.Text)
 	return out
+}
+
+// auditClick puts a click on record: who, in which groups, and what it came to.
+func (s *session) auditClick(ctx workflow.Context, kind string, d Decision, outcome, text string) {
+	s.audit(ctx, audit.Entry{
+		Kind: kind, Approval: d.ApprovalID, Actor: d.By.ID, Evidence: d.By.Groups, Interaction: d.Interaction,
+		Outcome: outcome, Text: cutText(text, maxShort),
+	})
+	s.flush = true
 }
 
 func (s *session) recordedText(a *Approval) string {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/countersign/countersign/internal/audit"
 )
 
 // maxRejudged is how often a call is judged again because something it binds
@@ -135,6 +137,7 @@ func (s *session) judge(ctx workflow.Context, c *Call) {
 		return
 	}
 	c.Judgement = &j
+	s.auditCall(ctx, audit.KindJudged, c, audit.Entry{Command: cutText(j.Command.Text, MaxShownCommand), Reasons: j.Reasons, Text: j.Bad})
 	s.judged(ctx, c)
 }
 
@@ -161,6 +164,7 @@ func (s *session) judged(ctx workflow.Context, c *Call) {
 // start marks a call as running; the exec begins with the activity.
 func (s *session) start(ctx workflow.Context, c *Call) {
 	c.State = CallRunning
+	s.auditCall(ctx, audit.KindExecStarted, c, audit.Entry{Exec: c.execID()})
 	v := s.callView(c)
 	v.State, v.StartedAt, v.ExecID = CallRunning, workflow.Now(ctx), c.execID()
 	s.cardChanged()
@@ -286,6 +290,7 @@ func (s *session) unknown(ctx workflow.Context, c *Call, why string) {
 // finish ends a call with its output for the model.
 func (s *session) finish(ctx workflow.Context, c *Call, state, note string, out TextRef) {
 	c.State, c.Output = state, out
+	s.auditCall(ctx, audit.KindExecEnded, c, audit.Entry{Outcome: state, Text: cutText(note, maxShort)})
 	v := s.callView(c)
 	v.State, v.Note, v.EndedAt = state, cutText(note, maxShort), workflow.Now(ctx)
 	s.cardChanged()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/countersign/countersign/internal/audit"
 )
 
 // keepFor is how long a destroyed session's files stay in the blob store.
@@ -61,6 +63,8 @@ func (s *session) end(ctx workflow.Context) error {
 		}
 	}
 	s.st.DestroyAt = workflow.Now(ctx)
+	s.audit(ctx, audit.Entry{Kind: audit.KindDestroyed, Actor: d.By.ID})
+	s.flush = true
 	s.notice(s.receipt(d.By, inv))
 	s.liveness(ctx)
 	if p := s.post("header"); p != nil {
@@ -68,7 +72,7 @@ func (s *session) end(ctx workflow.Context) error {
 	}
 	s.tellManager(ctx, SignalUpdateSnapshotID, UpdateSnapshotID{Boundary: s.boundary(), Liveness: LivenessDestroyed, Destroyed: true})
 	if err := workflow.Await(ctx, func() bool {
-		return s.settled() && !s.posting && s.calls == 0 && workflow.AllHandlersFinished(ctx)
+		return s.settled() && len(s.st.Unwritten) == 0 && !s.posting && s.calls == 0 && workflow.AllHandlersFinished(ctx)
 	}); err != nil {
 		return err
 	}

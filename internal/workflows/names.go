@@ -37,6 +37,8 @@ const (
 	QueryMessage = "get_message"
 	// QueryToolCall answers one tool call by its ID: where its output is.
 	QueryToolCall = "get_tool_call"
+	// QueryAuditHead answers the head of the session's audit chain.
+	QueryAuditHead = "get_audit_head"
 )
 
 // Signals, updates and queries of SessionManagerWorkflow.
@@ -71,6 +73,8 @@ const (
 	ActivityTakeSnapshot   = "TakeSnapshot"
 	ActivityReleaseSandbox = "ReleaseSandbox"
 	ActivityDestroySandbox = "DestroySandbox"
+
+	ActivityRecordAudit = "RecordAudit"
 
 	ActivityQuerySession  = "QuerySession"
 	ActivityUpdateSession = "UpdateSession"

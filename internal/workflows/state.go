@@ -2,6 +2,8 @@ package workflows
 
 import (
 	"time"
+
+	"github.com/countersign/countersign/internal/audit"
 )
 
 // AgentInput starts a session, or continues one in a new run.
@@ -50,24 +52,28 @@ type State struct {
 
 	Posts []*Post `json:"posts"`
 	// Notices, Approvals and Turns number the keys given out.
-	Notices   int `json:"notices"`
-	Requests  int `json:"requests"`
-	Turns     int `json:"turns"`
-	Turn      *Turn
-	Sandbox   *SandboxRef       `json:"sandbox,omitempty"`
-	Gen       int               `json:"gen"`
-	Pending   []*Approval       `json:"pending,omitempty"`
-	Decided   []DecidedApproval `json:"decided,omitempty"`
-	Boundary  Boundary          `json:"boundary"`
-	Usage     Usage             `json:"usage"`
-	Stats     Stats             `json:"stats"`
-	Recent    []HistoryTurn     `json:"recent,omitempty"`
-	Paused    bool              `json:"paused,omitempty"`
-	PauseBy   *Actor            `json:"pause_by,omitempty"`
-	Destroy   *Destroy          `json:"destroy,omitempty"`
-	Liveness  string            `json:"liveness"`
-	Waiting   int               `json:"waiting"`
-	DestroyAt time.Time         `json:"destroy_at,omitzero"`
+	Notices  int `json:"notices"`
+	Requests int `json:"requests"`
+	Turns    int `json:"turns"`
+	Turn     *Turn
+	Sandbox  *SandboxRef       `json:"sandbox,omitempty"`
+	Gen      int               `json:"gen"`
+	Pending  []*Approval       `json:"pending,omitempty"`
+	Decided  []DecidedApproval `json:"decided,omitempty"`
+	Boundary Boundary          `json:"boundary"`
+	Usage    Usage             `json:"usage"`
+	Stats    Stats             `json:"stats"`
+	Recent   []HistoryTurn     `json:"recent,omitempty"`
+	// Audit is the head of the audit chain; Unwritten are its entries that are
+	// not in the blob store yet.
+	Audit     audit.Chain   `json:"audit"`
+	Unwritten []audit.Entry `json:"unwritten,omitempty"`
+	Paused    bool          `json:"paused,omitempty"`
+	PauseBy   *Actor        `json:"pause_by,omitempty"`
+	Destroy   *Destroy      `json:"destroy,omitempty"`
+	Liveness  string        `json:"liveness"`
+	Waiting   int           `json:"waiting"`
+	DestroyAt time.Time     `json:"destroy_at,omitzero"`
 }
 
 // Stats are counted for the receipt.

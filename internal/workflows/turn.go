@@ -279,6 +279,7 @@ func (s *session) endTurn(ctx workflow.Context, state, answer string) {
 			a.Final = true
 		}
 	}
+	s.flush = true
 	s.remember(t, state, answer)
 	if t.Wrote && s.st.Destroy == nil {
 		s.snapshot(ctx)

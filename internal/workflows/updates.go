@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/countersign/countersign/internal/audit"
 )
 
 // errDraining rejects an update while the run drains for continue-as-new; the
@@ -34,6 +36,9 @@ func (s *session) handlers(ctx workflow.Context) error {
 		workflow.SetQueryHandler(ctx, QueryIsPaused, func() (bool, error) { return s.st.Paused, nil }),
 		workflow.SetQueryHandler(ctx, QueryMessage, s.message),
 		workflow.SetQueryHandler(ctx, QueryToolCall, s.toolCall),
+		workflow.SetQueryHandler(ctx, QueryAuditHead, func() (AuditHead, error) {
+			return AuditHead{Chain: s.st.Audit, Unwritten: len(s.st.Unwritten)}, nil
+		}),
 	)
 }
 
@@ -69,6 +74,8 @@ func (s *session) cancelTurn(ctx workflow.Context, c CancelTurn) (Outcome, error
 func (s *session) stop(ctx workflow.Context, c CancelTurn) {
 	c.At = workflow.Now(ctx)
 	s.st.Turn.Stop = &c
+	s.audit(ctx, audit.Entry{Kind: audit.KindStopped, Actor: c.By.ID, Outcome: "turn " + itoa(s.st.Turn.Number)})
+	s.flush = true
 	if s.cancelModel != nil {
 		s.cancelModel()
 	}

@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/countersign/countersign/internal/audit"
 	"github.com/countersign/countersign/internal/control"
 	"github.com/countersign/countersign/internal/devserver/devservertest"
 	"github.com/countersign/countersign/internal/workflows"
@@ -56,6 +57,7 @@ type world struct {
 	content string
 	// modelErr, when set, fails the next model call for good.
 	modelErr  error
+	audit     map[string]map[int]audit.Entry
 	snapshots int
 	destroyed int
 }
@@ -73,7 +75,7 @@ func newWorld(t *testing.T, forceCAN int) *world {
 		t: t, env: env, control: control.New(env.Client, nil),
 		thread: workflows.Thread{Platform: workflows.PlatformWeb, Team: workflows.WebTeam, Channel: "general", ID: "100"},
 		posts:  map[string]workflows.MessageView{}, transcripts: map[string][]entry{}, ran: map[string]int{},
-		stops: map[string]bool{}, release: map[string]chan struct{}{}, content: "one",
+		audit: map[string]map[int]audit.Entry{}, stops: map[string]bool{}, release: map[string]chan struct{}{}, content: "one",
 	}
 	set := workflows.Settings{
 		Model: "test", Backend: "local", Backends: []string{"local"}, ForceContinueAsNew: forceCAN, MaxSteps: 50,
@@ -85,6 +87,7 @@ func newWorld(t *testing.T, forceCAN int) *world {
 		w.activity(k, workflows.ActivityLoadRegistry, func(context.Context, workflows.SaveRegistryInput) (workflows.SaveRegistryResult, error) {
 			return workflows.SaveRegistryResult{}, nil
 		})
+		w.activity(k, workflows.ActivityRecordAudit, w.recordAudit)
 		a := &control.Activities{Client: w.control}
 		w.activity(k, workflows.ActivityQuerySession, a.QuerySession)
 		w.activity(k, workflows.ActivityUpdateSession, a.UpdateSession)
@@ -258,6 +261,54 @@ func answerOf(t []entry) string {
 		}
 	}
 	return strings.Join(out, "; ")
+}
+
+// recordAudit keeps the entries by number; two under one number are a defect.
+func (w *world) recordAudit(_ context.Context, in workflows.RecordAuditInput) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range in.Entries {
+		if have, ok := w.audit[e.WorkflowID][e.Seq]; ok && have.Hash != e.Hash {
+			w.t.Errorf("two audit entries %d of %s", e.Seq, e.WorkflowID)
+		}
+		if w.audit[e.WorkflowID] == nil {
+			w.audit[e.WorkflowID] = map[int]audit.Entry{}
+		}
+		w.audit[e.WorkflowID][e.Seq] = e
+	}
+	return nil
+}
+
+// checkAudit holds the record against what ran: every exec has a verdict that
+// allows it, before it; the chain is whole up to the head in state.
+func (w *world) checkAudit() {
+	w.t.Helper()
+	var head workflows.AuditHead
+	w.eventually("the audit chain is written", func() bool {
+		v, err := w.env.Client.QueryWorkflow(w.t.Context(), w.id(), "", workflows.QueryAuditHead)
+		return err == nil && v.Get(&head) == nil && head.Unwritten == 0
+	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	entries := w.audit[w.id()]
+	require.Len(w.t, entries, head.Chain.Seq)
+	prev, judged, approved := "", map[string]string{}, map[string]bool{}
+	for seq := 1; seq <= head.Chain.Seq; seq++ {
+		e := entries[seq]
+		require.Equal(w.t, prev, e.Prev)
+		require.Equal(w.t, e.Sum(), e.Hash)
+		prev = e.Hash
+		switch e.Kind {
+		case audit.KindJudged:
+			judged[e.ToolCall] = e.Tier
+		case audit.KindDecided:
+			approved[e.ToolCall] = e.Outcome == workflows.ApprovalApproved
+		case audit.KindExecStarted:
+			tier := judged[e.ToolCall]
+			require.True(w.t, tier == "safe" || tier == "write" || approved[e.ToolCall], "exec %s ran without a verdict (%s)", e.Exec, tier)
+		}
+	}
+	require.Equal(w.t, head.Chain.Hash, prev)
 }
 
 // The sandbox.
