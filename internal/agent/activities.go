@@ -123,8 +123,8 @@ func (a *Activities) Transcripts() *transcript.Store { return a.transcripts }
 // Its errors have the types workflows.ErrTypeQuota, ErrTypeAuth and
 // ErrTypeBadRequest (not retryable), ErrTypeRateLimited (with its delay),
 // ErrTypeNotFound (a blob that history names is gone) and [ErrTypeUnavailable];
-// their messages are sentences for people, and their details are two strings:
-// what happened, and what to do.
+// their messages are two sentences for people, what happened and what it means
+// for the session, and their only detail is a string: what to do.
 func (a *Activities) CallModel(ctx context.Context, in workflows.ModelInput) (workflows.ModelResult, error) {
 	b := startBeat(ctx)
 	defer b.stop()

@@ -100,19 +100,23 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// ask makes the model call. What a server cannot take, encrypted reasoning or
-// asking for it, is left out in a second try of the same attempt.
+// maxTries bounds the requests of one attempt, first one included.
+const maxTries = 5
+
+// ask makes the model call. What a server cannot take is left out in a further
+// try of the same attempt: encrypted reasoning, asking for it, and what no
+// longer fits into the window. A refused request costs nothing.
 func (a *Activities) ask(ctx context.Context, in workflows.ModelInput, all []transcript.Record, b *beat) (*responses.Response, error) {
 	model, c := a.model(in), a.online
 	if model == offline.Name {
 		c = a.offline
 	}
-	withReasoning := true
-	for try := 0; ; try++ {
+	withReasoning, budget, sent := true, 0, all
+	for try := 1; ; try++ {
 		include := !c.isPlain(model)
-		response, err := c.call(ctx, request(in, model, replay(all, model, withReasoning), include), b)
+		response, err := c.call(ctx, request(in, model, replay(sent, model, withReasoning), include), b)
 		var refused *refusal
-		if err == nil || try == 2 || !errors.As(err, &refused) {
+		if err == nil || try == maxTries || !errors.As(err, &refused) {
 			return response, err
 		}
 		switch {
@@ -120,9 +124,17 @@ func (a *Activities) ask(ctx context.Context, in workflows.ModelInput, all []tra
 			c.setPlain(model)
 		case refused.code == codeInvalidEncrypted && withReasoning:
 			withReasoning = false
+		case refused.code == codeContextLength:
+			if budget == 0 {
+				budget = size(all)
+			}
+			budget /= 2
+			sent, withReasoning = shrink(all, budget), false
 		default:
 			return nil, err
 		}
+		a.log.InfoContext(ctx, "Model request is made smaller", telemetry.KeyWorkflowID, in.WorkflowID,
+			"model", model, "code", word(refused.code), "try", try)
 	}
 }
 

@@ -29,6 +29,7 @@ const (
 	tryLate = "Send a message to try again."
 
 	codeInvalidEncrypted = "invalid_encrypted_content"
+	codeContextLength    = "context_length_exceeded"
 )
 
 // failure is a model call that failed, in words for people.
@@ -83,8 +84,8 @@ func forTemporal(err error) error {
 		}
 	}
 	final := f.kind != ErrTypeUnavailable && f.kind != workflows.ErrTypeRateLimited
-	return temporal.NewApplicationErrorWithOptions(f.what+" "+safe+" "+f.hint, f.kind, temporal.ApplicationErrorOptions{
-		NonRetryable: final, NextRetryDelay: f.delay, Details: []any{f.what + " " + safe, f.hint},
+	return temporal.NewApplicationErrorWithOptions(f.what+" "+safe, f.kind, temporal.ApplicationErrorOptions{
+		NonRetryable: final, NextRetryDelay: f.delay, Details: []any{f.hint},
 	})
 }
 
@@ -138,7 +139,7 @@ func (c *client) badRequest(f *failure, status int, e apiError, model string) {
 	case status == http.StatusNotFound:
 		f.what = fmt.Sprintf("There is no Responses API at %s (404).", c.host)
 		f.hint = "Check openai.base_url, restart the worker, then send a message to go on."
-	case e.code == "context_length_exceeded", status == http.StatusRequestEntityTooLarge:
+	case e.code == codeContextLength, status == http.StatusRequestEntityTooLarge:
 		f.what = "The conversation no longer fits into the model's window."
 		f.hint = "Go on in a new session with this one's files (`new --from`), or choose a model with a larger window: `model <name>`."
 	case e.code == "invalid_prompt", strings.Contains(e.code, "policy"):

@@ -63,6 +63,17 @@ func (o *orderedObject) set(name string, value json.RawMessage) {
 	o.fields = append(o.fields, field{name, value})
 }
 
+// text returns a field that is a string, else "".
+func (o *orderedObject) text(name string) string {
+	for _, f := range o.fields {
+		s := ""
+		if f.name == name && json.Unmarshal(f.value, &s) == nil {
+			return s
+		}
+	}
+	return ""
+}
+
 func (o *orderedObject) encode() json.RawMessage {
 	var b bytes.Buffer
 	b.WriteByte('{')

@@ -240,13 +240,12 @@ func incomplete(res *responses.Response) string {
 	}
 }
 
-// finish makes the text, and gives one where the model gave nothing at all.
+// finish makes the text. A response that is whole and holds nothing of use gets
+// a sentence instead.
 func (r *reader) finish(ctx context.Context) error {
 	text := strings.TrimSpace(strings.Join(r.talk, "\n\n"))
 	switch {
-	case text != "" || len(r.calls) > 0:
-	case r.incomplete != "":
-		text = "The model gave no text before it was cut short. Ask for a smaller step, or take another model: `model <name>`."
+	case text != "", len(r.calls) > 0, r.incomplete != "":
 	case len(r.foreign) > 0:
 		text = "The model answered with something that this session has no use for (" + kinds(r.foreign) +
 			"). Ask again, or take another model: `model <name>`."
