@@ -1,8 +1,8 @@
 package agent
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"time"
@@ -218,8 +218,11 @@ func (a *Activities) records(ctx context.Context, in workflows.ModelInput, at ti
 func callIDs(records []transcript.Record) map[string]bool {
 	used := map[string]bool{}
 	for _, r := range records {
-		it := peeked{}
-		if json.Unmarshal(r.Item, &it) == nil && it.Type == itemCall {
+		// Looking for the field first spares decoding every output.
+		if !bytes.Contains(r.Item, []byte(`"`+itemCall+`"`)) {
+			continue
+		}
+		if it := peek(r); it.Type == itemCall {
 			used[it.CallID] = true
 		}
 	}

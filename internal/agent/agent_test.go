@@ -143,7 +143,7 @@ func calls(id, name, arguments string) string {
 
 // bench runs the activity.
 type bench struct {
-	t     *testing.T
+	t     testing.TB
 	blobs *blob.Store
 	acts  *agent.Activities
 	// ctx is the worker's; beats are heartbeat details of an attempt before.
@@ -151,7 +151,7 @@ type bench struct {
 	beats any
 }
 
-func newBench(t *testing.T, o agent.Options) *bench {
+func newBench(t testing.TB, o agent.Options) *bench {
 	t.Helper()
 	blobs, err := blob.Open(t.Context(), "mem://")
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"github.com/countersign/countersign/internal/agent/tooloutput"
 	"github.com/countersign/countersign/internal/agent/transcript"
@@ -68,9 +69,11 @@ func item(v any) json.RawMessage {
 // without withReasoning; the items that came with it then go without their IDs.
 func replay(records []transcript.Record, model string, withReasoning bool) []json.RawMessage {
 	answered := map[string]bool{}
-	for _, r := range records {
-		if it := peek(r); !r.Unsent && it.Type == itemOutput {
-			answered[it.CallID] = true
+	seen := make([]peeked, len(records))
+	for i, r := range records {
+		seen[i] = peek(r)
+		if !r.Unsent && seen[i].Type == itemOutput {
+			answered[seen[i].CallID] = true
 		}
 	}
 	var kept []json.RawMessage
@@ -80,8 +83,8 @@ func replay(records []transcript.Record, model string, withReasoning bool) []jso
 		types = append(types, it)
 	}
 	called, done := map[string]bool{}, map[string]bool{}
-	for _, r := range records {
-		it := peek(r)
+	for i, r := range records {
+		it := seen[i]
 		foreign := r.Model != "" && (r.Model != model || !withReasoning)
 		switch {
 		case r.Unsent, it.Type == itemReasoning && foreign:
@@ -111,22 +114,18 @@ func replay(records []transcript.Record, model string, withReasoning bool) []jso
 // dropLoneReasoning leaves out reasoning that is not followed by what it led to.
 func dropLoneReasoning(items []json.RawMessage, types []peeked) []json.RawMessage {
 	followed := false
-	var reversed []json.RawMessage
-	for i := len(items) - 1; i >= 0; i-- {
-		t := types[i]
-		if t.Type == itemReasoning {
-			if followed {
-				reversed = append(reversed, items[i])
-			}
+	var kept []json.RawMessage // in reverse
+	for i, t := range slices.Backward(types) {
+		if t.Type == itemReasoning && !followed {
 			continue
 		}
-		followed = t.Type == itemCall || (t.Type == itemMessage && t.Role == "assistant")
-		reversed = append(reversed, items[i])
+		if t.Type != itemReasoning {
+			followed = t.Type == itemCall || (t.Type == itemMessage && t.Role == "assistant")
+		}
+		kept = append(kept, items[i])
 	}
-	for i, j := 0, len(reversed)-1; i < j; i, j = i+1, j-1 {
-		reversed[i], reversed[j] = reversed[j], reversed[i]
-	}
-	return reversed
+	slices.Reverse(kept)
+	return kept
 }
 
 func peek(r transcript.Record) peeked {
