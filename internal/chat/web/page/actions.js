@@ -6,14 +6,13 @@ import { decision, reasonsEl, where } from "./approval.js";
 import { nameOf, plain, timeEl, visible } from "./format.js";
 import { showOutput } from "./output.js";
 
-// After this long a click's answer no longer comes: the server refuses one that
-// is older than 15 s.
-const clickTimeout = 15_000;
+// After this long a click's answer no longer comes: the server gives up after 20 s.
+const clickTimeout = 22_000;
 const unconfirmed = "Not confirmed: the server did not answer in time. If your click was recorded, the card shows it; else click again.";
 
 // act does what the element with this action says.
 export function act(app, action, el, event) {
-  const message = app.s.thread?.messages.get(el.closest("[data-message]")?.dataset.message);
+  const message = app.current()?.messages.get(el.closest("[data-message]")?.dataset.message);
   const actions = {
     click: () => message && press(app, message, el, event),
     output: () => openOutput(app, el.dataset.call),
@@ -21,7 +20,7 @@ export function act(app, action, el, event) {
     copy: () => copy(el),
     jump: () => app.threadView?.toEnd(),
     retry: () => app.stream?.retryNow(),
-    reload: () => app.s.thread && app.loadThread(app.s.thread),
+    reload: () => app.refresh(),
     menu: () => openMenu(app, el),
     "open-side": () => openSide(app),
     "close-side": () => app.showSide(false),
@@ -180,7 +179,7 @@ function fillReview(app, message, a, answer, d, body) {
 // reviewFoot follows the card while the dialog is open: what somebody else has
 // decided, or what has changed, can no longer be approved here.
 function reviewFoot(app, message, digest, foot, choices) {
-  const now = app.s.thread?.messages.get(message.id)?.approval || {};
+  const now = app.current()?.messages.get(message.id)?.approval || {};
   const state = now.state + " " + (now.digest === digest);
   if (foot.dataset.state === state) return;
   foot.dataset.state = state;
@@ -206,7 +205,7 @@ function reviewContent(a, answer) {
 
 function openOutput(app, id) {
   const client = app.client;
-  const thread = app.s.thread;
+  const thread = app.current();
   const current = () => {
     for (const m of thread?.messages.values() || []) for (const c of m.tool_calls || []) if (c.id === id) return c;
     return null;
@@ -276,7 +275,7 @@ const nameForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
 async function chooseName(app) {
   const seen = new Set((app.s.meta.people || []).map(nameOf));
-  for (const m of app.s.thread?.messages.values() || []) if (m.kind === "user") seen.add(nameOf(m.author));
+  for (const m of app.current()?.messages.values() || []) if (m.kind === "user") seen.add(nameOf(m.author));
   const others = [...seen].filter((n) => n && n !== app.view.me).slice(0, 8);
   const name = await ask({
     title: "Act as", label: "Name", submit: "Speak as this person", multiline: false, value: app.s.me, back: () => app.nav.querySelector("button.person"),

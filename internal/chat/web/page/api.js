@@ -3,8 +3,8 @@
 
 const base = "/api/v1";
 
-// Longer than the server waits for Temporal before it answers 503.
-const requestTimeout = 20_000;
+// Longer than the server waits for Temporal before it answers 503: 40 s.
+const requestTimeout = 45_000;
 
 // ApiError is an answer that is no success. status 0: no answer came.
 export class ApiError extends Error {

@@ -6,9 +6,11 @@ import { Composer } from "./composer.js";
 import { announce, toast } from "./dialogs.js";
 import { h } from "./dom.js";
 import { liveness, nameOf, plain } from "./format.js";
+import { gateForm } from "./gate.js";
 import { markdown } from "./markdown.js";
 import { renderSidebar } from "./sidebar.js";
-import { showChannel, ThreadView } from "./thread.js";
+import { insert, merge, mergeAll, newThread, settle } from "./state.js";
+import { ThreadView } from "./thread.js";
 
 const tokenKey = "countersign.token";
 const goneMessage = "The link’s token is missing or no longer valid. Open the link that Countersign printed when it started, or paste its token here.";
@@ -20,7 +22,7 @@ class App {
     this.openedAt = Date.now();
     this.events = 0;
     this.view = { unfolded: new Set(), busy: new Map(), me: "" };
-    this.s = { me: "", meta: {}, channels: [], channel: "general", thread: null, threads: [], threadsLoaded: false, unread: new Set(), connection: "connecting" };
+    this.s = { me: "", meta: {}, channels: [], channel: "general", talk: null, thread: null, threads: [], threadsLoaded: false, unread: new Set(), connection: "connecting" };
   }
 
   // start reads who and with which token from the address, and goes on from there.
@@ -65,20 +67,12 @@ class App {
     this.threadView = null;
     this.nav.replaceChildren();
     document.body.classList.add("gated");
-    const field = h("input", { id: "token", type: "password", autocomplete: "off" });
-    const form = h("form", { class: "gate" }, h("img", { src: "icon.svg", alt: "", width: "40", height: "40" }), h("h1", {}, "Countersign"), h("p", {}, message),
-      h("label", { for: "token" }, "Token"), field, h("button", { type: "submit", class: "button primary" }, "Open"));
-    form.addEventListener("submit", (e) => {
-      e.preventDefault();
-      const given = field.value.trim();
-      this.token = given.includes("token=") ? new URLSearchParams(given.slice(given.indexOf("#") + 1)).get("token") || "" : given;
-      if (!this.token) return;
-      sessionStorage.setItem(tokenKey, this.token);
+    gateForm(this.main, message, (token) => {
+      this.token = token;
+      sessionStorage.setItem(tokenKey, token);
       this.connect();
     });
-    this.main.replaceChildren(form);
     document.title = "Countersign";
-    field.focus();
   }
 
   // connect learns what the server offers, shows the page and follows the events.
@@ -153,7 +147,12 @@ class App {
   // refresh reads list and thread again: after each (re)connection.
   refresh() {
     this.loadThreads();
-    if (this.s.thread) this.loadThread(this.s.thread);
+    this.loadThread(this.current());
+  }
+
+  // current is the thread that is shown, or the channel's own messages.
+  current() {
+    return this.s.thread || this.s.talk;
   }
 
   async loadThreads() {
@@ -176,36 +175,29 @@ class App {
 
   // listSoon reads the list again, at most about three times a second.
   listSoon() {
-    this.listTimer ??= setTimeout(() => this.loadThreads(), 300);
+    this.listTimer ??= setTimeout(() => {
+      this.loadThreads();
+      if (!this.s.thread) this.loadThread(this.s.talk);
+    }, 300);
   }
 
   // loadThread reads a thread whole and merges it with what events brought since.
   async loadThread(thread) {
+    if (!thread) return;
     const since = this.events;
     let got;
     try {
-      got = await this.client.get(path("threads", thread.id));
+      got = thread.isChannel ? { messages: await this.optional(path("channels", thread.id, "messages"), []) } : await this.client.get(path("threads", thread.id));
     } catch (err) {
       if (err.status === 401) return this.gate();
       return this.loadFailed(thread, err);
     }
     const { messages, ...info } = got;
     Object.assign(thread.info, info);
-    const order = [];
-    for (const m of messages || []) {
-      merge(thread, m, this.events);
-      order.push(m.id);
-    }
-    const listed = new Set(order);
-    for (const id of thread.order) {
-      if (listed.has(id)) continue;
-      if (thread.seen.get(id) > since) order.push(id);
-      else thread.messages.delete(id);
-    }
-    thread.order = order;
+    mergeAll(thread, messages || [], since, this.events);
     thread.state = "loaded";
     thread.failure = "";
-    this.settle(thread);
+    settle(thread, this.view.me);
     this.schedule();
   }
 
@@ -216,6 +208,7 @@ class App {
       setTimeout(() => thread === this.s.thread && this.loadThread(thread), 500);
     } else if (err.status === 404) {
       thread.state = "missing";
+      thread.info.title ||= "No such session";
     } else {
       thread.failure = err.sentence || "The conversation could not be read.";
       if (thread.state === "loading") thread.state = "failed";
@@ -236,7 +229,7 @@ class App {
         insert(s.thread, m);
         if (fresh) this.tell(m);
       }
-      this.settle(s.thread);
+      settle(s.thread, this.view.me);
       this.schedule(known || m.deleted ? 0 : 1);
     } else if (fresh && m.kind !== "header" && m.kind !== "user") {
       s.unread.add(m.thread_id);
@@ -253,14 +246,6 @@ class App {
     else if (m.kind === "notice") announce(short(m.text));
     else if (m.kind === "turn") announce("The agent works.");
     else if (m.kind === "user" && nameOf(m.author) !== this.view.me) announce(`Message from ${nameOf(m.author)}: ${short(m.text)}`);
-  }
-
-  // settle drops what was on its way and has arrived.
-  settle(thread) {
-    const messages = [...thread.messages.values()];
-    const arrived = (p) => thread.messages.has(p.messageID) ||
-      messages.some((m) => m.kind === "user" && m.text === p.text && nameOf(m.author) === this.view.me && thread.seen.get(m.id) > p.since);
-    thread.pending = thread.pending.filter((p) => !arrived(p));
   }
 
   schedule(added = 0) {
@@ -303,12 +288,14 @@ class App {
       this.loadThreads();
     }
     this.s.thread = null;
-    this.threadView = null;
+    this.s.talk = newThread(known.id, { id: known.id }, true);
     this.composer = new Composer({
       place: "c." + known.id, kind: "c", label: "Message to #" + known.id, placeholder: "/agent fix the flaky test in internal/router",
-      known: () => this.known(), backends: this.s.meta.backends, send: (text) => this.startTask(known.id, text),
+      known: () => this.known(), backends: this.s.meta.backends, defaultBackend: this.s.meta.default_backend, send: (text) => this.startTask(known.id, text),
     });
-    showChannel(this.main, known, this.composer);
+    this.threadView = new ThreadView(this.main, this.s.talk, this.composer, { ...known, notices: this.s.meta.notices });
+    this.threadView.render(this.view);
+    if (this.stream) this.loadThread(this.s.talk);
     this.composer.field.focus({ preventScroll: true });
     this.composer.synced();
   }
@@ -316,7 +303,7 @@ class App {
   openThread(id) {
     if (this.s.thread?.id === id && this.threadView) return;
     const info = { ...(this.s.threads.find((t) => t.id === id) || { id }) };
-    const thread = { id, info, messages: new Map(), seen: new Map(), order: [], pending: [], state: "loading", failure: "", openedAt: Date.now() };
+    const thread = newThread(id, info, false);
     this.s.thread = thread;
     this.s.unread.delete(id);
     this.composer = new Composer({
@@ -327,12 +314,12 @@ class App {
     this.threadView.render(this.view);
     this.composer.field.focus({ preventScroll: true });
     this.composer.synced();
-    if (this.s.connection === "open" || this.stream) this.loadThread(thread);
+    if (this.stream) this.loadThread(thread);
   }
 
   known() {
-    const { backends, models } = this.s.meta;
-    return { backends, models, sessions: this.s.threads.map((t) => ({ name: t.id, does: plain(t.title || "") })) };
+    const { backends, models, commands } = this.s.meta;
+    return { backends, models, commands, sessions: this.s.threads.map((t) => ({ name: t.id, does: plain(t.title || "") })) };
   }
 
   // startTask posts to a channel. The same text sent again after a failure is the
@@ -347,8 +334,10 @@ class App {
       const answer = await this.client.post(path("channels", channel, "messages"), { text, client_id: mine.clientID });
       this.unsure = null;
       if (answer.text) toast(markdown(answer.text, { times: true }), { kind: "info" });
-      if (answer.thread_id) location.hash = "#/t/" + encodeURIComponent(answer.thread_id);
-      this.listSoon();
+      await this.loadThreads();
+      const opened = answer.opened || (this.s.threads.some((t) => t.id === answer.thread_id) && answer.thread_id);
+      if (opened) location.hash = "#/t/" + encodeURIComponent(opened);
+      else this.loadThread(this.s.talk);
       return true;
     } catch (err) {
       if (err.status === 401) this.gate();
@@ -370,9 +359,12 @@ class App {
     try {
       const answer = await this.client.post(path("threads", thread.id, "messages"), { text: pending.text, client_id: pending.clientID });
       if (answer.text) toast(markdown(answer.text, { times: true }), { kind: "info" });
+      if (answer.opened && answer.opened !== thread.id) {
+        toast("A new thread was opened.", { kind: "info", action: { label: "Go there", run: () => (location.hash = "#/t/" + encodeURIComponent(answer.opened)) } });
+      }
       this.replacePending(thread, pending, { ...pending, messageID: answer.message_id });
       if (!answer.message_id || answer.text) thread.pending = thread.pending.filter((p) => p.clientID !== pending.clientID);
-      this.settle(thread);
+      settle(thread, this.view.me);
       this.schedule();
       this.listSoon();
     } catch (err) {
@@ -406,7 +398,7 @@ class App {
     const search = query.size ? "?" + query : "";
     history.replaceState(null, "", location.pathname + search + location.hash);
     this.threadView = null;
-    this.s.thread = null;
+    this.s.thread = this.s.talk = null;
     this.connect();
     announce("You speak as " + name + " now.");
   }
@@ -425,29 +417,6 @@ class App {
       this.stream?.start();
     }
   }
-}
-
-// merge puts a message into a thread unless a newer version is there; it says
-// whether it did.
-function merge(thread, m, at) {
-  const have = thread.messages.get(m.id);
-  if (have && (have.version || 0) > (m.version || 0)) return false;
-  if (m.deleted) {
-    thread.messages.delete(m.id);
-    thread.order = thread.order.filter((id) => id !== m.id);
-    return true;
-  }
-  thread.seen.set(m.id, at);
-  if (have && JSON.stringify(have) === JSON.stringify(m)) return false;
-  thread.messages.set(m.id, m);
-  return true;
-}
-
-// insert puts a new message where its time belongs, which is nearly always last.
-function insert(thread, m) {
-  let at = thread.order.length;
-  while (at > 0 && Date.parse(thread.messages.get(thread.order[at - 1]).at) > Date.parse(m.at)) at--;
-  thread.order.splice(at, 0, m.id);
 }
 
 function notSent(err) {

@@ -77,8 +77,9 @@ function whoMay(a, view) {
   return h("p", { class: "aside" }, text, own);
 }
 
-// decision is the one line that the buttons become.
+// decision is the one line that the buttons become: the server's, else ours.
 export function decision(a) {
+  if (a.outcome) return a.outcome.startsWith("⌛") ? [markEl("⌛"), withTimes(plain(a.outcome.slice(1)))] : withTimes(plain(a.outcome));
   const last = (a.votes || []).at(-1) || {};
   const by = last.by ? [" by @", plain(nameOf(last.by))] : "";
   const at = last.at || a.decided_at ? [" at ", timeEl(last.at || a.decided_at)] : "";

@@ -1,8 +1,9 @@
 // What the composer offers while a command is being typed. It mirrors the command
 // grammar for help only: the server decides what a text means.
 
-// Commands by name. where: c in a channel, t in a thread.
-const commands = [
+// Commands by name, for a server that does not list its own. where: c in a channel,
+// t in a thread.
+const builtIn = [
   { name: "run", where: "c", args: "[flags] [--] <task>", does: "opens a thread and runs a task", flags: ["--backend", "--workspace", "--model", "--title"] },
   { name: "list", where: "ct", args: "", does: "sessions as a tree by fork" },
   { name: "new", where: "c", args: "--from <session>", does: "a new session from another one’s snapshot", flags: ["--from"] },
@@ -21,6 +22,15 @@ const commands = [
   { name: "help", where: "ct", args: "", does: "all commands" },
 ];
 
+// listed makes our form of a list of {name, usage, does, thread}.
+function listed(list) {
+  return list.map(({ name, usage = "", does, thread }) => {
+    const args = usage.startsWith(name) ? usage.slice(name.length).trim() : "";
+    const values = /^\[?<?(backend|model|name)/.test(args) && { switch: "backends", model: "models" }[name];
+    return { name, args, does, where: name === "run" ? "c" : thread ? "t" : "ct", flags: args.match(/--[a-z]+/g) || undefined, values: values || undefined };
+  });
+}
+
 const flagHelp = {
   "--backend": "which kind of sandbox",
   "--workspace": "which workspace",
@@ -33,8 +43,8 @@ const flagHelp = {
 const prefixes = ["/agent", "@countersign"];
 
 // suggest lists what may come next. text is what stands before the caret; place is
-// "c" or "t"; known has backends, models and sessions, each a list of {name, does}.
-// An item's text replaces everything before the caret.
+// "c" or "t"; known has backends, models and sessions, each a list of {name, does},
+// and the server's commands. An item's text replaces everything before the caret.
 export function suggest(text, place, known) {
   if (/\n/.test(text)) return [];
   if (/^[/@]\w*$/.test(text)) {
@@ -45,13 +55,14 @@ export function suggest(text, place, known) {
   const tokens = m[2].split(/\s+/);
   const last = tokens.pop();
   const lead = text.slice(0, text.length - last.length);
-  if (!tokens.length) return commandItems(lead, last, place);
-  const command = commands.find((c) => c.name === tokens[0] && c.where.includes(place));
+  const commands = (known.commands?.length ? listed(known.commands) : builtIn).filter((c) => c.where.includes(place));
+  if (!tokens.length) return commandItems(commands, lead, last);
+  const command = commands.find((c) => c.name === tokens[0]);
   return command ? argumentItems(command, tokens.slice(1), last, lead, known) : [];
 }
 
-function commandItems(lead, last, place) {
-  const fit = commands.filter((c) => c.where.includes(place) && c.name.startsWith(last));
+function commandItems(commands, lead, last) {
+  const fit = commands.filter((c) => c.name.startsWith(last));
   if (fit.length === 1 && fit[0].name === last) return [];
   return fit.map((c) => ({ text: lead + c.name + (c.args ? " " : ""), label: c.name, args: c.args, does: c.does }));
 }

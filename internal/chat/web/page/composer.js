@@ -13,7 +13,7 @@ const sendHint = "Enter sends, Shift+Enter breaks the line";
 export class Composer {
   // place names the draft; kind is "c" or "t"; known() gives completion's values;
   // send(text) resolves to true when the text was taken, else to a sentence.
-  constructor({ place, kind, label, placeholder, known, send, backends }) {
+  constructor({ place, kind, label, placeholder, known, send, backends, defaultBackend }) {
     Object.assign(this, { place, kind, known, send });
     this.items = [];
     this.active = -1;
@@ -24,7 +24,7 @@ export class Composer {
     this.list = h("div", { id: "suggestions", class: "suggestions", role: "listbox", "aria-label": "Commands", hidden: true });
     this.error = h("div", { id: "composer-error", class: "composer-error", role: "alert" });
     this.hint = h("span", { class: "hint", id: "composer-hint" }, sendHint);
-    this.picker = backends && this.makePicker(backends);
+    this.picker = backends && this.makePicker(backends, defaultBackend);
     this.button = h("button", { type: "submit", class: "button primary send", "aria-label": "Send" }, icon("M5 12h14M13 6l6 6-6 6"));
     this.el = h("form", { class: "composer" }, this.list, this.error, h("div", { class: "composer-box" }, this.field,
       h("div", { class: "composer-bar" }, this.picker && h("label", { class: "picker" }, h("span", {}, "Backend"), this.picker),
@@ -34,9 +34,9 @@ export class Composer {
     this.synced();
   }
 
-  makePicker(backends) {
+  makePicker(backends, defaultBackend) {
     const names = backends.map((b) => h("option", { value: b.name }, b.name + (b.isolated === false ? " (not isolated)" : "")));
-    return h("select", { id: "backend" }, h("option", { value: "" }, "default"), names);
+    return h("select", { id: "backend" }, h("option", { value: "" }, defaultBackend ? `default (${defaultBackend})` : "default"), names);
   }
 
   listen() {

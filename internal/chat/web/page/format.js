@@ -67,14 +67,14 @@ export function nameOf(person) {
 
 // callStates gives each state of a tool call its mark and its words.
 export const callStates = {
-  pending: { mark: "◦", words: "waiting" },
+  pending: { mark: "◦", words: "next" },
   awaiting_approval: { mark: "◦", words: "waits for approval" },
   running: { mark: "▸", words: "running" },
   completed: { mark: "✓", words: "ended" },
   denied: { mark: "⊘", words: "denied" },
-  cancelled: { mark: "⊘", words: "cancelled" },
+  cancelled: { mark: "⊘", words: "stopped" },
   failed: { mark: "✕", words: "failed to start" },
-  expired: { mark: "⌛", words: "expired" },
+  expired: { mark: "⌛", words: "expired, not run" },
   unknown: { mark: "?", words: "outcome unknown" },
 };
 

@@ -427,9 +427,13 @@ export function safeURL(raw) {
   return ["http:", "https:", "mailto:"].includes(url.protocol) ? url : null;
 }
 
+// An address inside this page: a thread or a channel.
+const inPage = /^#\/[ct]\/[\w.~%-]{1,200}$/;
+
 // link is an anchor where the address is safe, else its text and the address. A
 // text that looks like another site's address is followed by the real host.
 function link(inner, raw) {
+  if (inPage.test(raw)) return h("a", { href: raw }, inner.length ? inner : raw);
   const url = safeURL(raw);
   const shown = inner.map((p) => (p instanceof Node ? p.textContent : p)).join("");
   if (!url) return h("span", {}, inner, raw && raw !== shown ? ` (${raw})` : "");

@@ -87,7 +87,7 @@ function turnBody(m, view) {
   const [first, ...rest] = String(m.text || "").split("\n");
   return h("div", { class: "card turn-card " + state }, [
     h("header", { class: "turn-head" },
-      h("p", { class: "turn-status" }, state === "working" && h("span", { class: "pulse", "aria-hidden": "true" }), m.turn ? turnLine(m) : withTimes(plain(first))),
+      h("p", { class: "turn-status" }, state === "working" && h("span", { class: "pulse", "aria-hidden": "true" }), m.turn && (state === "working" || !first) ? turnLine(m) : withTimes(plain(first))),
       buttons(m, view)),
     callList(m, calls, state, view),
     !m.turn && rest.join("").trim() && markdown(rest.join("\n"), { breaks: true, times: true }),
@@ -159,7 +159,7 @@ function outcome(c, words) {
     case "completed":
       return [c.exit_code === null || c.exit_code === undefined ? "" : "exit " + c.exit_code, took, note].filter(Boolean).join(" · ");
   }
-  return note || words;
+  return [words, note].filter(Boolean).join(" · ");
 }
 
 // buttons are a message's own, in its order.

@@ -4,22 +4,29 @@
 import { h, icon, morph } from "./dom.js";
 import { headerLine, messageEl, pendingEl } from "./messages.js";
 import { plain } from "./format.js";
+import { markdown } from "./markdown.js";
 
 // This near to the end, in pixels, counts as being there.
 const nearEnd = 48;
 
-// ThreadView shows one thread.
+// ThreadView shows one thread, or a channel: then it has a head and a start page
+// of its own.
 export class ThreadView {
-  constructor(main, thread, composer) {
-    Object.assign(this, { main, thread, composer, drawn: new Map(), movedAt: 0, below: 0 });
-    this.head = h("header", { class: "head" });
+  constructor(main, thread, composer, channel) {
+    Object.assign(this, { main, thread, composer, channel, drawn: new Map(), movedAt: 0, below: 0 });
+    this.head = channel ? channelHead(channel) : h("header", { class: "head" });
     this.body = h("div", { class: "thread" });
     this.scroll = h("section", { class: "scroll", id: "scroll", "aria-label": "Conversation", tabindex: "0" }, this.body);
     this.jump = h("button", { type: "button", class: "button small jump", "data-action": "jump", hidden: true });
     main.replaceChildren(this.head, this.scroll, h("div", { class: "below" }, this.jump, composer.el));
     this.atEnd = true;
     this.scroll.addEventListener("scroll", () => this.scrolled(), { passive: true });
-    new ResizeObserver(() => this.atEnd && this.toEnd()).observe(this.scroll);
+    new ResizeObserver(() => this.sticks() && this.toEnd()).observe(this.scroll);
+  }
+
+  // sticks says whether the view follows its end. A start page alone does not.
+  sticks() {
+    return this.atEnd && !(this.channel && this.thread.order.length === 0);
   }
 
   scrolled() {
@@ -43,7 +50,7 @@ export class ThreadView {
 
   // render brings the page to what the thread is. added counts new messages.
   render(view, added = 0) {
-    const wasAtEnd = this.atEnd;
+    const wasAtEnd = this.sticks();
     const before = this.cardTops();
     const focused = document.activeElement;
     const article = this.body.contains(focused) && focused.closest("article");
@@ -57,18 +64,19 @@ export class ThreadView {
   }
 
   renderHead() {
+    if (this.channel) return;
     const t = this.thread;
     const header = t.order.map((id) => t.messages.get(id)).findLast((m) => m.kind === "header");
     const title = plain(header?.header?.title || t.info.title || firstLine(t) || "Session");
     morph(this.head, h("header", { class: "head" },
-      h("button", { type: "button", class: "quiet only-small", "data-action": "open-side", "aria-label": "Show the list of sessions" }, icon("M4 6h16M4 12h16M4 18h16")),
+      sideButton(),
       h("div", { class: "head-text" }, h("h1", { tabindex: "-1", dir: "auto" }, title), h("p", { class: "head-line" }, headerLine(t.info, header))),
       h("button", { type: "button", class: "quiet", "data-action": "menu", "aria-haspopup": "menu", "aria-expanded": String(Boolean(this.main.querySelector(".menu"))), "aria-label": "Session menu" }, icon("M5 12h.01M12 12h.01M19 12h.01"))));
   }
 
   renderMessages(view) {
     const t = this.thread;
-    const wanted = [];
+    const wanted = this.channel ? [this.draw("start", [], () => startPage(this.channel))] : [];
     for (const id of t.order) {
       const m = t.messages.get(id);
       wanted.push(this.draw(id, [m, view.unfolded.has(id), view.busy.get(id), view.me], () => messageEl(m, view)));
@@ -134,21 +142,25 @@ const examples = [
   ["Explain", "/agent explain how this project is laid out"],
 ];
 
-// showChannel fills main with a channel's start page.
-export function showChannel(main, channel, composer) {
-  main.replaceChildren(
-    h("header", { class: "head" },
-      h("button", { type: "button", class: "quiet only-small", "data-action": "open-side", "aria-label": "Show the list of sessions" }, icon("M4 6h16M4 12h16M4 18h16")),
-      h("div", { class: "head-text" }, h("h1", { tabindex: "-1" }, "#" + plain(channel.title || channel.id)), h("p", { class: "head-line" }, "A task that starts here opens its own thread."))),
-    h("section", { class: "scroll", tabindex: "0", "aria-label": "How to start" }, h("div", { class: "thread welcome" },
-      h("h2", {}, "Give the agent a task"),
-      h("p", { class: "lead" }, "Write ", h("code", {}, "/agent"), " and what you want done. A thread opens with its own sandbox, and you see each command as it runs."),
-      h("ul", { class: "examples" }, examples.map(([name, text]) => h("li", {}, h("button", { type: "button", class: "example", "data-action": "example", "data-text": text },
-        h("b", {}, name), h("code", {}, text))))),
-      h("ol", { class: "steps" },
-        h("li", {}, h("b", {}, "Reading runs at once. "), "So do changes to files in the session’s own workspace."),
-        h("li", {}, h("b", {}, "Anything risky waits for you. "), "A card shows the whole command and why it asks. Nothing runs until somebody approves it."),
-        h("li", {}, h("b", {}, "Nothing gets lost. "), "Reply in the thread to go on, today or next week. Stop ends a running command.")),
-      h("p", { class: "aside" }, "Type ", h("code", {}, "/agent help"), " for all commands."))),
-    h("div", { class: "below" }, composer.el));
+const sideButton = () => h("button", { type: "button", class: "quiet only-small", "data-action": "open-side", "aria-label": "Show the list of sessions" }, icon("M4 6h16M4 12h16M4 18h16"));
+
+function channelHead(channel) {
+  return h("header", { class: "head" }, sideButton(),
+    h("div", { class: "head-text" }, h("h1", { tabindex: "-1" }, "#" + plain(channel.title || channel.id)), h("p", { class: "head-line" }, "A task that starts here opens its own thread.")));
+}
+
+// startPage teaches what to do in a channel. channel.notices are honest sentences
+// about this installation.
+function startPage(channel) {
+  return h("div", { class: "welcome", "data-key": "start" },
+    h("h2", {}, "Give the agent a task"),
+    h("p", { class: "lead" }, "Write ", h("code", {}, "/agent"), " and what you want done. A thread opens with its own sandbox, and you see each command as it runs."),
+    (channel.notices || []).map((n) => h("div", { class: "note" }, markdown(n))),
+    h("ul", { class: "examples" }, examples.map(([name, text]) => h("li", {}, h("button", { type: "button", class: "example", "data-action": "example", "data-text": text },
+      h("b", {}, name), h("code", {}, text))))),
+    h("ol", { class: "steps" },
+      h("li", {}, h("b", {}, "Reading runs at once. "), "So do changes to files in the session’s own workspace."),
+      h("li", {}, h("b", {}, "Anything risky waits for you. "), "A card shows the whole command and why it asks. Nothing runs until somebody approves it."),
+      h("li", {}, h("b", {}, "Nothing gets lost. "), "Reply in the thread to go on, today or next week. Stop ends a running command.")),
+    h("p", { class: "aside" }, "Type ", h("code", {}, "/agent help"), " for all commands."));
 }

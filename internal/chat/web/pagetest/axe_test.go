@@ -178,9 +178,9 @@ func TestEveryStateHasItsMarkAndWords(t *testing.T) {
 	tb.until("all calls are shown", `document.querySelectorAll("#m-working .call").length === 10`)
 	clock := time.Now().Local().Format("15:04")
 	for _, line := range []string{
-		"◦ waiting: do pending waiting", "◦ waits for approval: do awaiting_approval waits for approval ↓", "▸ running: do running since " + clock,
-		"✓ ended: do completed exit 0 · 0.4 s", "⊘ denied: do denied denied", "✕ failed to start: do failed failed to start", "⌛ expired: do expired expired",
-		"⊘ cancelled: do cancelled cancelled", "? outcome unknown: do unknown outcome unknown", "✓ ended: read_file README.md 0.0 s",
+		"◦ next: do pending next", "◦ waits for approval: do awaiting_approval waits for approval ↓", "▸ running: do running since " + clock,
+		"✓ ended: do completed exit 0 · 0.4 s", "⊘ denied: do denied denied", "✕ failed to start: do failed failed to start", "⌛ expired, not run: do expired expired, not run",
+		"⊘ stopped: do cancelled stopped", "? outcome unknown: do unknown outcome unknown", "✓ ended: read_file README.md 0.0 s",
 	} {
 		tb.until(line, `[...document.querySelectorAll("#m-working .call-line")].some((e) => e.innerText.replace(/\s+/g, " ").startsWith(`+quote(line)+`))`)
 	}

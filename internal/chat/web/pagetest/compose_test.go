@@ -204,3 +204,45 @@ func TestTheTree(t *testing.T) {
 	tb.shows(".message", "news")
 	tb.until("it is read", `!document.querySelector(".session.unread")`)
 }
+
+func TestCommandsInAChannelAreAnsweredThere(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	aThread(s)
+	b := newBrowser(t)
+	tb, other := b.open(s, "ada", ""), b.open(s, "grace", "")
+	tb.shows(".welcome .note", "Commands run as you, on this machine.")
+	tb.shows("#backend", "default (local)")
+	tb.run(typed("#composer", "/agent list"+kb.Enter))
+	tb.shows(".message.user", "/agent list")
+	tb.shows(".message.notice a", "fix it")
+	other.shows(".message.notice a", "fix it")
+	tb.lacks(".message.notice", "15:04:05Z")
+	tb.shows("h1", "#general")
+	tb.click(".message.notice a")
+	tb.shows("h1", "fix the flaky test in internal/router")
+	tb.run(typed("#composer", "/agent grants"+kb.Enter))
+	tb.shows("#toasts strong", "no")
+	other.lacks("body", "You have no grants")
+}
+
+func TestCompletionFromTheServersOwnList(t *testing.T) {
+	t.Parallel()
+	tb := newBrowser(t).open(newServer(t), "ada", "")
+	suggest := func(text, place string) []string {
+		return value[[]string](tb, `import("/complete.js").then((m) => m.suggest(`+quote(text)+`, `+quote(place)+`, {
+			backends: [{ name: "local" }, { name: "docker" }], models: [{ name: "big" }], sessions: [{ name: "0001" }], commands: [
+				{ name: "run", usage: "run [--backend B] [--title \"T\"] [--] <task>", does: "runs", thread: false },
+				{ name: "new", usage: "new --from <session>", does: "copies", thread: false },
+				{ name: "model", usage: "model <name>", does: "changes", thread: true },
+				{ name: "switch", usage: "switch [backend] [root]", does: "moves", thread: true },
+				{ name: "later", usage: "later", does: "is new", thread: false }] }).map((i) => i.text))`)
+	}
+	require.Equal(t, []string{"/agent run ", "/agent new ", "/agent later"}, suggest("/agent ", "c"))
+	require.Equal(t, []string{"/agent new ", "/agent model ", "/agent switch ", "/agent later"}, suggest("/agent ", "t"))
+	require.Equal(t, []string{"/agent run --backend ", "/agent run --title "}, suggest("/agent run ", "c"))
+	require.Equal(t, []string{"/agent switch local ", "/agent switch docker "}, suggest("/agent switch ", "t"))
+	require.Equal(t, []string{"/agent model big "}, suggest("/agent model ", "t"))
+	require.Equal(t, []string{"@countersign new --from 0001 "}, suggest("@countersign new --from ", "c"))
+	require.Empty(t, suggest("/agent look at the list", "c"))
+}

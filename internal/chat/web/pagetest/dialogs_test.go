@@ -78,9 +78,10 @@ func TestNoAnswerIsNoDecision(t *testing.T) {
 	tb.expect("Failed to load", "ERR_")
 	tb.settled()
 	s.setDown(true)
+	tb.shows("#banner[role=alert]", "Not connected to the server.")
+	tb.settled()
 	tb.click("#m-p1 [data-button=approve]")
 	tb.shows("#toasts", "Not confirmed: the server did not answer in time. If your click was recorded, the card shows it; else click again.")
-	tb.shows("#banner[role=alert]", "Not connected to the server.")
 	s.setDown(false)
 }
 

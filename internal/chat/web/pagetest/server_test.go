@@ -24,6 +24,7 @@ type (
 	message struct {
 		ID        string     `json:"id"`
 		ThreadID  string     `json:"thread_id"`
+		ChannelID string     `json:"channel_id,omitempty"`
 		At        time.Time  `json:"at"`
 		Key       string     `json:"key"`
 		Kind      string     `json:"kind"`
@@ -148,6 +149,7 @@ func newServer(t *testing.T) *server {
 	for pattern, h := range map[string]http.HandlerFunc{
 		"GET /api/v1/meta":                   s.meta,
 		"GET /api/v1/channels":               s.channels,
+		"GET /api/v1/channels/{c}/messages":  s.said,
 		"GET /api/v1/channels/{c}/threads":   s.threads,
 		"POST /api/v1/channels/{c}/messages": s.post,
 		"GET /api/v1/threads/{t}":            s.thread,
@@ -231,7 +233,7 @@ func (s *server) meta(w http.ResponseWriter, r *http.Request) {
 	answer(w, 200, map[string]any{
 		"you": actor(r), "act_as": true, "people": []string{"ada", "grace", "linus"},
 		"backends":        []map[string]any{{"name": "local", "isolated": false}, {"name": "docker", "isolated": true}},
-		"default_backend": "local", "models": []string{"offline"}, "last_event": len(s.events),
+		"default_backend": "local", "models": []string{"offline"}, "notices": []string{"Commands run as you, on `this machine`."}, "last_event": len(s.events),
 	})
 }
 
@@ -247,6 +249,19 @@ func (s *server) threads(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	answer(w, 200, append([]session{}, s.sessions...))
+}
+
+// said answers what was said in the channel itself.
+func (s *server) said(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := []message{}
+	for _, m := range s.messages {
+		if m.ChannelID != "" {
+			out = append(out, m)
+		}
+	}
+	answer(w, 200, out)
 }
 
 func (s *server) thread(w http.ResponseWriter, r *http.Request) {
@@ -310,18 +325,33 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id, again := s.posts[p.ClientID]
-	if !again {
+	opened := ""
+	switch {
+	case !again && thread == "" && p.Text == "/agent list":
+		id = fmt.Sprintf("m%d", len(s.messages)+1)
+		s.posts[p.ClientID] = id
+		s.putLocked(message{ID: id, ThreadID: id, ChannelID: "general", Kind: "user", Author: actor(r), Text: p.Text})
+		s.putLocked(message{ID: id + "r", ThreadID: id, ChannelID: "general", Kind: "notice", Author: "countersign", Text: "- [fix it](#/t/t1) since 2026-01-02T15:04:05Z"})
+	case !again:
 		id = fmt.Sprintf("m%d", len(s.messages)+1)
 		s.posts[p.ClientID] = id
 		if thread == "" {
-			thread = id
+			thread, opened = id, id
 			s.sessions = append([]session{{ID: id, WorkflowID: "agent/web/main/" + id, Title: p.Text, Backend: "local", Liveness: "active"}}, s.sessions...)
 		}
 		s.putLocked(message{ID: id, ThreadID: thread, Kind: "user", Author: actor(r), Text: p.Text})
-	} else if thread == "" {
+	}
+	if thread == "" {
 		thread = id
 	}
-	answer(w, 202, map[string]string{"message_id": id, "thread_id": thread})
+	reply := map[string]string{"message_id": id, "thread_id": thread}
+	if opened != "" {
+		reply["opened"] = opened
+	}
+	if p.Text == "/agent grants" {
+		reply["text"] = "You have **no** grants."
+	}
+	answer(w, 202, reply)
 }
 
 func (s *server) click(w http.ResponseWriter, r *http.Request) {
