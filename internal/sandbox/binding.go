@@ -213,7 +213,7 @@ func (a *Activities) saveDetail(ctx context.Context, c act) (string, error) {
 
 // CheckBinding tells whether what a digest binds is still so.
 func (a *Activities) CheckBinding(ctx context.Context, in workflows.BindingInput) (workflows.BindingResult, error) {
-	defer beat(ctx)()
+	defer a.beat(ctx)()
 	s, err := a.open(ctx, in.Sandbox)
 	if err != nil {
 		return workflows.BindingResult{}, activityError(ctx, err)

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"go.temporal.io/sdk/activity"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/countersign/countersign/internal/blob/execlog"
@@ -57,9 +56,7 @@ func (f *follower) report(ctx context.Context) func() {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
-			if activity.IsActivity(ctx) {
-				activity.RecordHeartbeat(ctx, f.progress())
-			}
+			f.a.heartbeat(ctx, f.progress())
 			select {
 			case <-done:
 				return

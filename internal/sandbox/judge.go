@@ -51,7 +51,7 @@ func (b badCall) Error() string { return string(b) }
 
 // JudgeToolCall asks the gate about a tool call.
 func (a *Activities) JudgeToolCall(ctx context.Context, in workflows.JudgeInput) (workflows.Judgement, error) {
-	defer beat(ctx)()
+	defer a.beat(ctx)()
 	s, err := a.open(ctx, in.Sandbox)
 	if err != nil {
 		return workflows.Judgement{}, activityError(ctx, err)

@@ -14,9 +14,9 @@ import (
 	"github.com/countersign/countersign/internal/workflows"
 )
 
-// holdAfterStart keeps the session's other execs halted until a started shell
-// has surely opened the script that it was given.
-const holdAfterStart = 250 * time.Millisecond
+// holdAfterStart keeps the session's other execs halted until a shell that has
+// begun has opened the script that it was given, on a machine under load too.
+const holdAfterStart = time.Second
 
 // RunTool runs a tool call whose verdict is in, or attaches to it where it was
 // started before, and follows it to its end. It returns the context's error, and
@@ -31,10 +31,10 @@ func (a *Activities) RunTool(ctx context.Context, in workflows.RunInput) (workfl
 		case workflows.ToolShell:
 			res, err = r.shell(ctx)
 		case workflows.ToolReadFile:
-			defer beat(ctx)()
+			defer a.beat(ctx)()
 			res, err = r.readFile(ctx)
 		case workflows.ToolWriteFile:
-			defer beat(ctx)()
+			defer a.beat(ctx)()
 			res, err = r.writeFile(ctx)
 		default:
 			err = Refuse(fmt.Sprintf("There is no tool %q.", in.Call.Tool))
@@ -118,8 +118,7 @@ func (r *run) start(ctx context.Context) (changed string, err error) {
 		return "", err
 	}
 	defer unlock()
-	stop := beat(ctx)
-	defer stop()
+	defer r.a.beat(ctx, workflows.ExecProgress{ExecID: r.in.ExecID})()
 	thaw, err := freezeOthers(ctx, r.s, r.in.ExecID)
 	if err != nil {
 		return "", err

@@ -25,7 +25,7 @@ const (
 // TakeSnapshot stores the workspace's content. Background execs are halted
 // meanwhile. Equal content has one key.
 func (a *Activities) TakeSnapshot(ctx context.Context, in workflows.SnapshotInput) (workflows.SnapshotResult, error) {
-	defer beat(ctx)()
+	defer a.beat(ctx)()
 	res, err := a.takeSnapshot(ctx, in)
 	return res, activityError(ctx, err)
 }
@@ -98,8 +98,8 @@ func (v *verifier) Read(p []byte) (int, error) {
 	n, err := v.ReadCloser.Read(p)
 	v.h.Write(p[:n])
 	if errors.Is(err, io.EOF) {
-		if have := hex.EncodeToString(v.h.Sum(nil)); have != v.want {
-			return n, fmt.Errorf("the snapshot is damaged: it is %s by name and %s by content", v.want, have)
+		if hex.EncodeToString(v.h.Sum(nil)) != v.want {
+			return n, Refuse("The snapshot is damaged: its content is not what was stored.")
 		}
 	}
 	return n, err

@@ -1,6 +1,293 @@
 // Package docker runs sandboxes as containers of a Docker Engine.
+//
+// A sandbox is one container with three volumes of its own: the workspace, the
+// home directory and the execs' records. The container has no network, a
+// read-only root, no capabilities that a command could use, and limits for
+// memory, CPU, processes and disk. Commands run as an unprivileged user under
+// package harness's script, which runs as the container's root and keeps their
+// records out of their reach. The engine's socket is only ever held by this
+// process.
+//
+// Everything there is to know of a sandbox is in the engine: workers that share
+// one share its sandboxes, and a worker that dies takes nothing with it.
 package docker
 
 import (
-	_ "github.com/docker/docker/client"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/client"
+
+	"github.com/countersign/countersign/internal/sandbox"
+	"github.com/countersign/countersign/internal/sandbox/harness"
 )
+
+// Name is this backend's word.
+const Name = "docker"
+
+// Defaults of [Config].
+const (
+	DefaultMemory = 2 << 30 // 2 GiB
+	DefaultCPUs   = 2
+	DefaultPIDs   = 512
+	DefaultDisk   = 10 << 30 // 10 GiB
+	DefaultTemp   = 1 << 30  // 1 GiB
+)
+
+// Config is what [New] needs.
+type Config struct {
+	// Host is the engine's address, such as unix:///var/run/docker.sock; empty is
+	// that of the environment (DOCKER_HOST and its companions), or the default.
+	Host string
+	// Owner names this installation among those that share the engine: sandboxes
+	// of other owners are never looked at. Any text.
+	Owner string
+	// Image is what sandboxes are made from. It needs sh, the usual small
+	// programs (coreutils or busybox, grep, find) and one of setpriv, su-exec,
+	// gosu and su. It is pulled when the engine does not have it.
+	Image string
+	// Memory, Disk and Temp are limits in bytes, PIDs one of processes, CPUs one
+	// of processors; 0 is the default. /tmp counts as memory. A negative Disk is
+	// no limit.
+	Memory, Disk, Temp int64
+	PIDs               int64
+	CPUs               float64
+	// Runtime is the engine's name for a container runtime, such as runsc; empty
+	// is its default.
+	Runtime string
+	// PackSeed writes a seed's directory as [sandbox.Archiver.Export] would. A
+	// seed's directory is refused without it.
+	PackSeed func(ctx context.Context, dir string, w io.Writer) error
+	// OnPull, if set, is told how the pull of an image for a session stands: often
+	// while it lasts.
+	OnPull func(ctx context.Context, session string, p Pull)
+	// Log gets what nobody asked for; nil discards it.
+	Log *slog.Logger
+}
+
+// Pull is how the pull of an image stands.
+type Pull struct {
+	Image string
+	// Layers are known so far, Done of them complete.
+	Layers, Done int
+	// Bytes of Total are downloaded of the layers that have begun.
+	Bytes, Total int64
+}
+
+// Backend keeps sandboxes in one engine.
+type Backend struct {
+	cfg    Config
+	api    *client.Client
+	script string // the harness with what a container adds
+	hash   string // of script
+
+	mu       sync.Mutex
+	sessions map[string]*session // by container name
+	opening  map[string]chan struct{}
+}
+
+var _ sandbox.Backend = (*Backend)(nil)
+
+//go:embed container.sh
+var containerScript string
+
+// New prepares the backend. The engine is not asked for anything yet.
+func New(cfg Config) (*Backend, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	cfg.setDefaults()
+	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	if cfg.Host != "" {
+		opts = append(opts, client.WithHost(cfg.Host))
+	}
+	api, err := client.NewClientWithOpts(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the Docker client: %w", err)
+	}
+	script, err := compose(harness.Script(), containerScript)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(script))
+	return &Backend{
+		cfg: cfg, api: api, script: script, hash: hex.EncodeToString(sum[:6]),
+		sessions: map[string]*session{}, opening: map[string]chan struct{}{},
+	}, nil
+}
+
+func (c *Config) setDefaults() {
+	for _, d := range []struct {
+		limit    *int64
+		standard int64
+	}{{&c.Memory, DefaultMemory}, {&c.Disk, DefaultDisk}, {&c.Temp, DefaultTemp}, {&c.PIDs, DefaultPIDs}} {
+		if *d.limit == 0 {
+			*d.limit = d.standard
+		}
+	}
+	if c.CPUs == 0 {
+		c.CPUs = DefaultCPUs
+	}
+}
+
+// verbs is where the common script stops defining and starts doing.
+const verbs = "\nverb=$1 record=$2"
+
+func compose(common, own string) (string, error) {
+	head, tail, ok := strings.Cut(common, verbs)
+	if !ok {
+		return "", fmt.Errorf("the exec harness has no line %q", strings.TrimSpace(verbs))
+	}
+	return head + "\n" + own + verbs + tail, nil
+}
+
+// Name returns [Name].
+func (b *Backend) Name() string { return Name }
+
+// Close gives the connections to the engine back. Sandboxes stay as they are.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	sessions := b.sessions
+	b.sessions = map[string]*session{}
+	b.mu.Unlock()
+	for _, s := range sessions {
+		s.hangUp()
+	}
+	return b.api.Close()
+}
+
+// Labels on everything that this package makes in an engine.
+const (
+	labelOwner      = "countersign.owner"
+	labelSandbox    = "countersign.sandbox" // the container's name
+	labelSession    = "countersign.session"
+	labelGeneration = "countersign.generation"
+	labelSet        = "countersign.set"  // what the volumes of one container share
+	labelPart       = "countersign.part" // which of them it is, or partGone
+	labelMade       = "countersign.made" // when, in Unix seconds
+	labelImage      = "countersign.image"
+)
+
+// nameOf is a sandbox's container: readable, and distinct by its hash.
+func (b *Backend) nameOf(id string, generation int) string {
+	safe := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_':
+			return r
+		}
+		return '_'
+	}, id)
+	sum := sha256.Sum256([]byte(b.cfg.Owner + "\x00" + id))
+	return fmt.Sprintf("countersign-%s-%s-g%d", safe[:min(len(safe), 40)], hex.EncodeToString(sum[:6]), generation)
+}
+
+func (b *Backend) labels(name string, spec sandbox.Spec) map[string]string {
+	return map[string]string{
+		labelOwner: b.cfg.Owner, labelSandbox: name, labelSession: spec.ID, labelGeneration: strconv.Itoa(spec.Generation),
+	}
+}
+
+func random() string {
+	var b [6]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// Open makes or resumes a sandbox; see [sandbox.Backend]. A sandbox whose
+// container is gone while its volumes are there gets a new container.
+func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Session, error) {
+	if spec.ID == "" || spec.Generation < 0 {
+		return nil, sandbox.Refuse("The sandbox has no name.")
+	}
+	name := b.nameOf(spec.ID, spec.Generation)
+	done, err := b.claim(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	b.mu.Lock()
+	s, ok := b.sessions[name]
+	b.mu.Unlock()
+	if ok {
+		return s, s.check(ctx)
+	}
+	s, err = b.open(ctx, name, spec)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	b.sessions[name] = s
+	b.mu.Unlock()
+	return s, nil
+}
+
+// claim lets one Open of a sandbox run at a time in this process.
+func (b *Backend) claim(ctx context.Context, name string) (func(), error) {
+	for {
+		b.mu.Lock()
+		busy, ok := b.opening[name]
+		if !ok {
+			mine := make(chan struct{})
+			b.opening[name] = mine
+			b.mu.Unlock()
+			return func() {
+				b.mu.Lock()
+				delete(b.opening, name)
+				b.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		b.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (b *Backend) open(ctx context.Context, name string, spec sandbox.Spec) (*session, error) {
+	if err := b.checkGone(ctx, name); err != nil {
+		return nil, err
+	}
+	c, err := b.api.ContainerInspect(ctx, name)
+	switch {
+	case err == nil:
+		return b.resume(ctx, name, c.ID)
+	case !errdefs.IsNotFound(err):
+		return nil, b.fail("looking for the sandbox", err)
+	}
+	s, err := b.adopt(ctx, name, spec)
+	if s != nil || err != nil {
+		return s, err
+	}
+	if spec.Existing {
+		return nil, fmt.Errorf("%w: the Docker engine has no container %s", sandbox.ErrGone, name)
+	}
+	return b.create(ctx, name, spec)
+}
+
+// resume starts a container that has its name and lets frozen execs go on: a
+// worker that died between freezing and thawing left them so.
+func (b *Backend) resume(ctx context.Context, name, id string) (*session, error) {
+	s := b.newSession(name, id)
+	err := s.greet(ctx, true)
+	if err == nil {
+		err = s.thawAll(ctx)
+	}
+	if err != nil {
+		s.hangUp()
+		return nil, err
+	}
+	return s, nil
+}

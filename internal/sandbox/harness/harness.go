@@ -8,6 +8,7 @@
 //	run/             made first, by whoever runs the exec: the lock
 //	run/self         the script's process while it runs
 //	run/main, init   the command's first process; the init of its namespace
+//	run/begun        not empty once a namespace is ready for the command
 //	run/reason       why it is being ended; the first reason stays
 //	run/in, holder   the pipe of its standard input; who keeps that open
 //
@@ -34,7 +35,7 @@ type Run struct {
 	// Record is the absolute path of the record; the directory exists.
 	Record string
 	// Own says that Argv reports a process namespace of its own on file
-	// descriptor 9, as bubblewrap's --json-status-fd does.
+	// descriptor 9, as bubblewrap's --json-status-fd does, and runs [Begin] in it.
 	Own         bool
 	Timeout     time.Duration
 	OutputBytes int64
@@ -43,6 +44,11 @@ type Run struct {
 	Cwd  string
 	Argv []string
 }
+
+// Begin is what a namespace of its own runs first: a script for sh -c, a word,
+// and the command. It tells the harness that the command now begins, and closes
+// what it tells it by.
+const Begin = `echo >&8; exec 8>&-; exec "$@"`
 
 // Args returns the script's arguments.
 func (r Run) Args() []string {

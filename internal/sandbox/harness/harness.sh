@@ -114,6 +114,38 @@ deliver() {
 	done
 }
 
+# freeze halts every process of the command, and those that they were just
+# about to start, and returns when none moves.
+freeze() {
+	tries=30
+	still=
+	while [ "$tries" -gt 0 ]; do
+		tries=$((tries - 1))
+		moving=
+		for pid in $(members); do
+			IFS= read -r line 2>/dev/null <"/proc/$pid/stat" || [ -z "$proc" ] || continue
+			line=${line##*) }
+			case $line in
+			[TtZX]*) ;;
+			*)
+				moving=1
+				kill -s STOP "$pid" 2>/dev/null
+				;;
+			esac
+		done
+		if [ -z "$moving" ]; then
+			# Looked at twice: a list may be older than a child.
+			[ -z "$still" ] || return 0
+			still=1
+			continue
+		fi
+		still=
+		[ -n "$proc" ] || [ "$tries" -gt 27 ] || return 0 # where states are not seen
+		[ "$tries" -gt 20 ] || nap
+	done
+	return 1
+}
+
 # over tells whether the command itself has ended.
 over() {
 	[ -e "$run/done" ] && return 0
@@ -256,13 +288,13 @@ start() {
 		session=setsid
 		[ "$mode" = own ] || : >"$run/group"
 	fi
-	[ "$mode" = own ] && exec 9>"$run/s"
+	[ "$mode" = own ] && exec 8>"$run/begun" 9>"$run/s"
 
 	# In the foreground: a background job of a shell without job control would
 	# ignore interrupts for good.
 	$session sh -c "$enter" enter "$run" "$cwd" "$@" <&7 >"$run/o" 2>"$run/e" 7<&-
 	code=$?
-	exec 7<&- 9>&-
+	exec 7<&- 8>&- 9>&-
 	: >"$run/done"
 
 	# What the command left in the background ends with it.
@@ -286,7 +318,7 @@ start() {
 	[ -e "$run/code" ] && read -r code <"$run/code"
 	if [ -e "$run/reason" ]; then
 		read -r reason <"$run/reason"
-	elif [ "$mode" = own ] && [ ! -e "$run/init" ]; then
+	elif [ "$mode" = own ] && [ ! -s "$run/begun" ]; then
 		reason=failed # bubblewrap could not set the sandbox up
 	fi
 	rm -f "$run/o" "$run/e" "$run/s" "$run/in"
@@ -304,6 +336,7 @@ signal)
 	case $1 in
 	stop) finish cancelled polite ;;
 	KILL) finish cancelled ;;
+	STOP) freeze || exit 1 ;;
 	*) deliver "$1" ;;
 	esac
 	;;

@@ -140,7 +140,7 @@ func (s *session) argv(id string, j job) []string {
 	env := s.env(id, j.Env)
 	var argv []string
 	if s.info.Isolated {
-		argv = s.b.bwrapArgs(s.dir, j.Cwd, env)
+		argv = append(s.b.bwrapArgs(s.dir, j.Cwd, env), "/bin/sh", "-c", harness.Begin, "sh")
 	} else {
 		argv = append([]string{"env", "-i"}, env...)
 	}
@@ -178,12 +178,16 @@ func (s *session) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// awaitStart returns once the exec has a process that can be asked after.
+// awaitStart returns once the command's shell begins, or never will.
 func (s *session) awaitStart(ctx context.Context, record string, ended <-chan error) error {
+	begun := "run/main"
+	if s.info.Isolated {
+		begun = "run/begun"
+	}
 	wait := pollMin
 	for {
-		for _, name := range []string{"exit", "run/self"} {
-			if _, err := os.Lstat(filepath.Join(record, name)); err == nil {
+		for _, name := range []string{begun, "run/done", "exit"} {
+			if info, err := os.Lstat(filepath.Join(record, name)); err == nil && (name != "run/begun" || info.Size() > 0) {
 				return nil
 			}
 		}

@@ -1,0 +1,580 @@
+package sandbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/blob/execlog"
+	"github.com/countersign/countersign/internal/policy"
+	"github.com/countersign/countersign/internal/sandbox"
+	"github.com/countersign/countersign/internal/sandbox/local"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+const session = "agent/web/main/42"
+
+// gate binds a script that `sh FILE` runs, calls rm risky and the rest a write.
+type gate struct{}
+
+func (gate) Version() string { return "test" }
+
+func (gate) Needs(string, policy.Env) policy.Needs { return policy.Needs{} }
+
+func (gate) Judge(command string, env policy.Env, _ policy.Facts) policy.Verdict {
+	v := policy.Verdict{Tier: policy.Write, Display: command, Displayable: true}
+	if strings.HasPrefix(command, "rm ") || strings.HasPrefix(command, "sh ") {
+		v.Tier, v.Reasons = policy.Risky, []policy.Reason{{Segment: 1, Tier: policy.Risky, Text: "it is risky"}}
+	}
+	if script, ok := strings.CutPrefix(command, "sh "); ok {
+		v.Operands = []string{env.Cwd + "/" + script}
+	}
+	v.PackageInstall = strings.Contains(command, "install")
+	return v
+}
+
+func (gate) JudgeWrite(path string, _ []byte, _ policy.Env, facts policy.Facts) policy.Verdict {
+	v := policy.Verdict{Tier: policy.Write, Display: "write_file " + path, Displayable: true, Paths: []string{path}}
+	if strings.Contains(facts.Files[path].Resolved, "/.git/") {
+		v.Tier = policy.Risky
+	}
+	return v
+}
+
+// rig is a worker's activities on one data directory.
+type rig struct {
+	t     *testing.T
+	dir   string
+	blobs *blob.Store
+	acts  *sandbox.Activities
+	ref   workflows.SandboxRef
+	n     int
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: t.TempDir()}
+	blobs, err := blob.Open(t.Context(), "file://"+filepath.Join(r.dir, "blobs"))
+	require.NoError(t, err)
+	r.blobs = blobs
+	seed := filepath.Join(r.dir, "seed")
+	require.NoError(t, os.MkdirAll(seed, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(seed, "README.md"), []byte("# Seed\n"), 0o644))
+	r.restart()
+	r.ref, err = r.open(workflows.OpenInput{WorkflowID: session, Generation: 1})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, _ = call[workflows.Inventory](r, r.acts.DestroySandbox, workflows.ReleaseInput{Sandbox: r.ref})
+	})
+	return r
+}
+
+// restart is another worker on the same data directory.
+func (r *rig) restart() {
+	b, err := local.New(r.t.Context(), local.Config{DataDir: filepath.Join(r.dir, "data")})
+	require.NoError(r.t, err)
+	r.acts = sandbox.NewActivities(sandbox.Config{
+		Offers: []sandbox.Offer{{Backend: b, Queue: "sandbox-exec/host", Host: "host"}}, Default: "local", Blobs: r.blobs, Gate: gate{},
+		Format: format, Workspace: filepath.Join(r.dir, "seed"), TempDir: r.dir,
+		Timeouts: sandbox.Timeouts{Read: 30 * time.Second, Shell: 60 * time.Second, Install: 600 * time.Second},
+		Rules: func(tier string) workflows.ApprovalRule {
+			return workflows.ApprovalRule{Required: len(tier)}
+		},
+	})
+}
+
+func format(o sandbox.Output) string {
+	return fmt.Sprintf("%s|%v|%s|%s%s|%s", o.State, o.TimedOut, o.Note, o.Stdout, o.StdoutTail, o.Stderr)
+}
+
+// call runs an activity as a worker would.
+func call[R any](r *rig, fn any, in any) (R, error) {
+	var res R
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestActivityEnvironment()
+	env.RegisterActivity(fn)
+	v, err := env.ExecuteActivity(fn, in)
+	if err == nil && v.HasValue() {
+		err = v.Get(&res)
+	}
+	return res, err
+}
+
+func (r *rig) open(in workflows.OpenInput) (workflows.SandboxRef, error) {
+	return call[workflows.SandboxRef](r, r.acts.OpenSandbox, in)
+}
+
+func toolCall(t *testing.T, tool string, args any) workflows.ToolCall {
+	t.Helper()
+	data, err := json.Marshal(args)
+	require.NoError(t, err)
+	return workflows.ToolCall{CallID: "c", Tool: tool, Args: workflows.TextRef{Text: string(data)}}
+}
+
+func (r *rig) judge(c workflows.ToolCall) workflows.Judgement {
+	r.t.Helper()
+	j, err := call[workflows.Judgement](r, r.acts.JudgeToolCall, workflows.JudgeInput{WorkflowID: session, Sandbox: r.ref, Call: c})
+	require.NoError(r.t, err)
+	return j
+}
+
+func (r *rig) runInput(c workflows.ToolCall, j workflows.Judgement) workflows.RunInput {
+	r.n++
+	return workflows.RunInput{
+		WorkflowID: session, Sandbox: r.ref, Call: c, ExecID: fmt.Sprintf("exec-%d", r.n), Digest: j.Digest, Timeout: j.Timeout,
+	}
+}
+
+func (r *rig) run(in workflows.RunInput) workflows.ToolResult {
+	r.t.Helper()
+	res, err := call[workflows.ToolResult](r, r.acts.RunTool, in)
+	require.NoError(r.t, err)
+	return res
+}
+
+func (r *rig) shell(command string) workflows.ToolResult {
+	r.t.Helper()
+	c := toolCall(r.t, workflows.ToolShell, workflows.ShellArgs{Command: command})
+	return r.run(r.runInput(c, r.judge(c)))
+}
+
+func (r *rig) log(exec, stream string) string {
+	r.t.Helper()
+	data, err := execlog.New(r.blobs, session).ReadAt(r.t.Context(), exec, stream, 0, 64<<20)
+	require.NoError(r.t, err)
+	return string(data)
+}
+
+func errType(err error) string {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return app.Type()
+	}
+	return ""
+}
+
+func TestOpenAndRun(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	require.Equal(t, "local", r.ref.Backend)
+	require.Equal(t, "sandbox-exec/host", r.ref.Queue)
+	require.NotEmpty(t, r.ref.WorkspacePath)
+	require.Equal(t, r.ref.Isolated, r.ref.Notice == "")
+
+	res := r.shell("cat README.md; echo problem >&2; exit 3")
+	require.Equal(t, workflows.CallCompleted, res.State)
+	require.Equal(t, 3, *res.ExitCode)
+	require.Equal(t, "completed|false||# Seed\n|problem\n", res.Output.Text)
+	require.ElementsMatch(t, []string{"# Seed", "problem"}, strings.Split(res.Tail, "\n"))
+	require.EqualValues(t, 7, res.StdoutBytes)
+	require.Equal(t, "# Seed\n", r.log("exec-1", execlog.Stdout))
+	require.Equal(t, "problem\n", r.log("exec-1", execlog.Stderr))
+	require.False(t, res.EndedAt.Before(res.StartedAt))
+
+	again, err := r.open(workflows.OpenInput{WorkflowID: session, Current: &r.ref})
+	require.NoError(t, err)
+	require.Equal(t, r.ref, again)
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	_, err := r.open(workflows.OpenInput{WorkflowID: "x", Backend: "docker"})
+	require.Equal(t, workflows.ErrTypeUnknownBackend, errType(err))
+	require.ErrorContains(t, err, `There is no backend "docker" here. There is: local.`)
+	_, err = r.open(workflows.OpenInput{WorkflowID: "x", Workspace: "nope"})
+	require.Equal(t, sandbox.ErrTypeRefused, errType(err))
+	_, err = r.open(workflows.OpenInput{WorkflowID: "x", Root: "/etc"})
+	require.Equal(t, sandbox.ErrTypeRefused, errType(err))
+	_, err = r.open(workflows.OpenInput{WorkflowID: "x", Current: &workflows.SandboxRef{Backend: "local", ID: "x", Generation: 1}})
+	require.Equal(t, workflows.ErrTypeSandboxGone, errType(err))
+	_, err = r.open(workflows.OpenInput{WorkflowID: "x", Snapshot: "snapshots/../../etc/passwd"})
+	require.Equal(t, sandbox.ErrTypeRefused, errType(err))
+	_, err = r.open(workflows.OpenInput{WorkflowID: "x", Snapshot: "snapshots/none.tar.zst"})
+	require.Equal(t, sandbox.ErrTypeRefused, errType(err))
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	j := r.judge(toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "rm -rf x"}))
+	require.Equal(t, "risky", j.Tier)
+	require.Equal(t, []string{"segment 1: it is risky"}, j.Reasons)
+	require.Equal(t, r.ref.Root, j.Cwd)
+	require.Equal(t, 60*time.Second, j.Timeout)
+	require.Equal(t, 5, j.Rule.Required)
+	require.Equal(t, "test", j.PolicyVersion)
+	require.Len(t, j.Digest, 64)
+	require.Equal(t, j, r.judge(toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "rm -rf x"})), "judging again gives the same")
+	require.NotEqual(t, j.Digest, r.judge(toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "rm -rf  x"})).Digest)
+
+	require.Equal(t, 600*time.Second, r.judge(toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "pip install x"})).Timeout)
+	require.Equal(t, 5*time.Second, r.judge(toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "x", TimeoutSeconds: 5})).Timeout)
+	require.Equal(t, sandbox.MaxTimeout, r.judge(toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "x", TimeoutSeconds: 1e6})).Timeout)
+	require.Equal(t, "safe", r.judge(toolCall(t, workflows.ToolReadFile, workflows.ReadFileArgs{Path: "README.md"})).Tier)
+
+	long := r.judge(toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "echo " + strings.Repeat("x", 90<<10)}))
+	require.NotEmpty(t, long.Command.Ref)
+	require.LessOrEqual(t, len(long.Command.Text), workflows.MaxInlineText)
+}
+
+func TestJudgeBad(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.shell("ln -s /etc out; mkdir d; ln -s loop loop")
+	for name, c := range map[string]workflows.ToolCall{
+		"json":          {Tool: workflows.ToolShell, Args: workflows.TextRef{Text: "{"}},
+		"no tool":       toolCall(t, "teleport", nil),
+		"empty":         toolCall(t, workflows.ToolShell, workflows.ShellArgs{}),
+		"nul":           toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "a\x00b"}),
+		"long":          toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: strings.Repeat("x", 1<<20)}),
+		"cwd":           toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "ls", Cwd: "nowhere"}),
+		"cwd loop":      toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "ls", Cwd: "loop"}),
+		"read outside":  toolCall(t, workflows.ToolReadFile, workflows.ReadFileArgs{Path: "/etc/passwd"}),
+		"read link":     toolCall(t, workflows.ToolReadFile, workflows.ReadFileArgs{Path: "out/passwd"}),
+		"read nothing":  toolCall(t, workflows.ToolReadFile, workflows.ReadFileArgs{}),
+		"write outside": toolCall(t, workflows.ToolWriteFile, workflows.WriteFileArgs{Path: "../x"}),
+		"write link":    toolCall(t, workflows.ToolWriteFile, workflows.WriteFileArgs{Path: "out/x"}),
+		"write dir":     toolCall(t, workflows.ToolWriteFile, workflows.WriteFileArgs{Path: "d"}),
+		"write nul":     toolCall(t, workflows.ToolWriteFile, workflows.WriteFileArgs{Path: "a\x00b"}),
+		"write much":    toolCall(t, workflows.ToolWriteFile, workflows.WriteFileArgs{Path: "a", Content: strings.Repeat("x", 9<<20)}),
+	} {
+		j := r.judge(c)
+		require.Equal(t, "forbidden", j.Tier, name)
+		require.Regexp(t, `^\S.*\.$`, j.Bad, "%s: a sentence", name)
+		// Without a verdict's digest nothing runs.
+		res := r.run(r.runInput(c, j))
+		require.NotEqual(t, workflows.CallCompleted, res.State, name)
+	}
+}
+
+// While a script waits for approval its content is what was approved, or the
+// command does not run.
+func TestBinding(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.shell("echo 'echo harmless' > s.sh")
+	c := toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "sh s.sh"})
+	j := r.judge(c)
+	detail, err := r.blobs.Get(t.Context(), j.Detail)
+	require.NoError(t, err)
+	require.Contains(t, string(detail), "echo harmless")
+	check := func() workflows.BindingResult {
+		res, err := call[workflows.BindingResult](r, r.acts.CheckBinding, workflows.BindingInput{
+			WorkflowID: session, Sandbox: r.ref, Call: c, Digest: j.Digest,
+		})
+		require.NoError(t, err)
+		return res
+	}
+	require.Equal(t, workflows.BindingResult{}, check())
+
+	r.shell("echo 'touch harm' > s.sh")
+	require.Equal(t, workflows.BindingResult{Changed: true, What: r.ref.Root + "/s.sh has changed since it was judged."}, check())
+	in := r.runInput(c, j)
+	res := r.run(in)
+	require.Equal(t, workflows.ResultChanged, res.State)
+	require.Contains(t, res.Error, "s.sh has changed")
+	in.Attach = true
+	require.Equal(t, workflows.ResultChanged, r.run(in).State, "what was never started is checked, whoever says that it was")
+	require.Equal(t, "completed|false||README.md\ns.sh\n|", r.shell("ls").Output.Text)
+
+	j = r.judge(c)
+	require.Equal(t, workflows.CallCompleted, r.run(r.runInput(c, j)).State)
+	require.Contains(t, r.shell("ls").Output.Text, "harm")
+}
+
+func TestWriteAndReadFile(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	w := toolCall(t, workflows.ToolWriteFile, workflows.WriteFileArgs{Path: "d/x.txt", Content: "hello\n"})
+	j := r.judge(w)
+	require.Equal(t, "write", j.Tier)
+	in := r.runInput(w, j)
+	require.Equal(t, workflows.CallCompleted, r.run(in).State)
+	require.Equal(t, workflows.CallCompleted, r.run(in).State, "writing again leaves the same")
+
+	c := toolCall(t, workflows.ToolReadFile, workflows.ReadFileArgs{Path: r.ref.Root + "/d/x.txt"})
+	res := r.run(r.runInput(c, r.judge(c)))
+	require.Equal(t, "|false||hello\n|", res.Output.Text)
+	require.Equal(t, "hello\n", r.log("exec-2", execlog.Stdout))
+	c = toolCall(t, workflows.ToolReadFile, workflows.ReadFileArgs{Path: "none"})
+	res = r.run(r.runInput(c, r.judge(c)))
+	require.Equal(t, workflows.CallFailed, res.State)
+	require.Contains(t, res.Error, "does not exist")
+
+	// The path turns into a link while the write waits.
+	r.shell("mkdir .git; mkdir e")
+	w = toolCall(t, workflows.ToolWriteFile, workflows.WriteFileArgs{Path: "e/config", Content: "evil"})
+	j = r.judge(w)
+	require.Equal(t, "write", j.Tier)
+	r.shell("rmdir e; ln -s .git e")
+	res = r.run(r.runInput(w, j))
+	require.Equal(t, workflows.ResultChanged, res.State)
+	require.Equal(t, "risky", r.judge(w).Tier)
+}
+
+func TestRunTwiceIsOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "echo run | tee -a runs"})
+	in := r.runInput(c, r.judge(c))
+	first := r.run(in)
+	r.restart()
+	require.Equal(t, first.Output, r.run(in).Output)
+	require.Equal(t, "run\n", r.log(in.ExecID, execlog.Stdout))
+	require.Equal(t, "completed|false||run\n|", r.shell("cat runs").Output.Text)
+}
+
+func TestTimeoutAndFailure(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "echo begun; sleep 60", TimeoutSeconds: 1})
+	res := r.run(r.runInput(c, r.judge(c)))
+	require.True(t, res.TimedOut)
+	require.Equal(t, workflows.CallCompleted, res.State)
+	require.Nil(t, res.ExitCode)
+	require.Equal(t, "completed|true|ended after 1s, its time-out|begun\n|", res.Output.Text)
+
+	if r.ref.Isolated {
+		// A place that the sandbox lacks: bubblewrap says so, and nothing ran.
+		c = toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "true", Cwd: "/no/such/place"})
+		res = r.run(r.runInput(c, r.judge(c)))
+		require.Equal(t, workflows.CallFailed, res.State)
+		require.Contains(t, res.Error, "It could not be started: ")
+	}
+}
+
+func TestStop(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "echo begun; sleep 60"})
+	in := r.runInput(c, r.judge(c))
+	done := make(chan workflows.ToolResult, 1)
+	go func() {
+		res, _ := call[workflows.ToolResult](r, r.acts.RunTool, in)
+		done <- res
+	}()
+	require.Eventually(t, func() bool { return r.log(in.ExecID, execlog.Stdout) == "begun\n" }, 10*time.Second, 10*time.Millisecond,
+		"output is in the blob store while the command runs")
+	_, err := call[any](r, r.acts.SignalExec, workflows.SignalExecInput{Sandbox: r.ref, ExecID: in.ExecID, Why: "stop"})
+	require.NoError(t, err)
+	res := <-done
+	require.Equal(t, workflows.CallCancelled, res.State)
+	require.Contains(t, res.Output.Text, "begun")
+
+	// A stop that comes first wins.
+	in = r.runInput(c, r.judge(c))
+	_, err = call[any](r, r.acts.SignalExec, workflows.SignalExecInput{Sandbox: r.ref, ExecID: in.ExecID, Why: "stop"})
+	require.NoError(t, err)
+	res = r.run(in)
+	require.Equal(t, workflows.CallCancelled, res.State)
+	require.NotContains(t, res.Output.Text, "begun")
+}
+
+// A worker that drains leaves the command running; the next one streams on, and
+// no byte is lost or repeated.
+func TestDrainAndReattach(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := toolCall(t, workflows.ToolShell, workflows.ShellArgs{
+		Command: `for i in $(seq 150); do echo "line $i of many that are long enough to count"; sleep 0.01; done; echo run >> runs`,
+	})
+	in := r.runInput(c, r.judge(c))
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+		_, err := r.acts.RunTool(ctx, in)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded, "the context's own error")
+		r.restart()
+	}
+	in.Attach = true
+	res := r.run(in)
+	require.Equal(t, workflows.CallCompleted, res.State)
+	var want strings.Builder
+	for i := range 150 {
+		fmt.Fprintf(&want, "line %d of many that are long enough to count\n", i+1)
+	}
+	require.Equal(t, want.String(), r.log(in.ExecID, execlog.Stdout))
+	require.EqualValues(t, want.Len(), res.StdoutBytes)
+	require.True(t, strings.HasSuffix(res.Tail, "line 150 of many that are long enough to count"))
+	require.Len(t, strings.Split(res.Tail, "\n"), 10)
+	require.Contains(t, r.shell("cat runs").Output.Text, "|run\n|")
+}
+
+// Two attempts that overlap store each byte once.
+func TestOverlappingAttempts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := toolCall(t, workflows.ToolShell, workflows.ShellArgs{
+		Command: `i=0; while [ $i -lt 120 ]; do i=$((i+1)); head -c 20000 /dev/zero | tr '\0' $((i%10)); sleep 0.01; done`,
+	})
+	in := r.runInput(c, r.judge(c))
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			res, err := call[workflows.ToolResult](r, r.acts.RunTool, in)
+			require.NoError(t, err)
+			require.EqualValues(t, 120*20000, res.StdoutBytes)
+		})
+	}
+	wg.Wait()
+	var want strings.Builder
+	for i := range 120 {
+		want.WriteString(strings.Repeat(fmt.Sprint((i+1)%10), 20000))
+	}
+	require.True(t, want.String() == r.log(in.ExecID, execlog.Stdout), "the log is the output")
+}
+
+func TestHeartbeats(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: `printf 'a\033[31mred\033[0m\n'; echo err >&2; sleep 2`})
+	in := r.runInput(c, r.judge(c))
+	var mu sync.Mutex
+	var last workflows.ExecProgress
+	beats := 0
+	sandbox.OnHeartbeat(r.acts, func(_ context.Context, details ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(details) > 0 {
+			last = details[0].(workflows.ExecProgress)
+			beats++
+		}
+	})
+	r.run(in)
+	mu.Lock()
+	defer mu.Unlock()
+	require.GreaterOrEqual(t, beats, 4, "at least one a second")
+	require.Equal(t, in.ExecID, last.ExecID)
+	require.ElementsMatch(t, []string{"ared", "err"}, strings.Split(last.Tail, "\n"))
+	require.EqualValues(t, 4, last.StderrBytes)
+}
+
+func TestLongOutput(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	res := r.shell("head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end")
+	require.NotEmpty(t, res.Output.Ref)
+	require.LessOrEqual(t, len(res.Output.Text), workflows.MaxInlineText)
+	require.EqualValues(t, 3000005, res.StdoutBytes)
+	require.Len(t, r.log("exec-1", execlog.Stdout), 3000005)
+	text, err := r.blobs.Get(t.Context(), res.Output.Ref)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "\nend\n")
+	require.Less(t, len(text), 64<<10)
+	require.LessOrEqual(t, len(res.Tail), 1<<10)
+}
+
+func TestGone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "true"})
+	in := r.runInput(c, r.judge(c))
+	require.NoError(t, os.RemoveAll(filepath.Join(r.dir, "data", "sandboxes")))
+	require.NoError(t, os.MkdirAll(filepath.Join(r.dir, "data", "sandboxes"), 0o700))
+	r.restart()
+	res := r.run(in)
+	require.Equal(t, workflows.CallFailed, res.State, "it cannot have run")
+	in.Attach = true
+	res = r.run(in)
+	require.Equal(t, workflows.CallUnknown, res.State)
+	require.NotEmpty(t, res.Error)
+	_, err := call[workflows.Judgement](r, r.acts.JudgeToolCall, workflows.JudgeInput{Sandbox: r.ref, Call: c})
+	require.Equal(t, workflows.ErrTypeSandboxGone, errType(err))
+}
+
+func TestSnapshotForkAndDestroy(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.shell("git init -q -b main . && git add . && git -c user.name=a -c user.email=a@b commit -qm x; echo y > new; mkdir empty")
+	in := workflows.SnapshotInput{WorkflowID: session, Sandbox: r.ref, Turn: 1}
+	snap, err := call[workflows.SnapshotResult](r, r.acts.TakeSnapshot, in)
+	require.NoError(t, err)
+	require.Regexp(t, `^snapshots/[0-9a-f]{64}\.tar\.zst$`, snap.Snapshot)
+	again, err := call[workflows.SnapshotResult](r, r.acts.TakeSnapshot, in)
+	require.NoError(t, err)
+	require.Equal(t, snap, again, "equal content has one name")
+
+	// The fork has what was there at the boundary, not what came later.
+	r.shell("echo late > late")
+	fork, err := r.open(workflows.OpenInput{WorkflowID: session + "-fork", Generation: 1, Snapshot: snap.Snapshot})
+	require.NoError(t, err)
+	source := r.ref
+	r.ref = fork
+	require.Equal(t, "completed|false||README.md\nempty\nnew\n|", r.shell("ls").Output.Text)
+	_, err = call[workflows.Inventory](r, r.acts.DestroySandbox, workflows.ReleaseInput{Sandbox: fork})
+	require.NoError(t, err)
+	r.ref = source
+
+	// A damaged one leaves no sandbox.
+	damaged := "snapshots/" + strings.Repeat("0", 64) + ".tar.zst"
+	data, err := r.blobs.Get(t.Context(), snap.Snapshot)
+	require.NoError(t, err)
+	require.NoError(t, r.blobs.Write(t.Context(), damaged, data))
+	_, err = r.open(workflows.OpenInput{WorkflowID: "damaged", Generation: 1, Snapshot: damaged})
+	require.Equal(t, sandbox.ErrTypeRefused, errType(err))
+	require.ErrorContains(t, err, "The snapshot is damaged")
+	_, err = r.open(workflows.OpenInput{WorkflowID: "damaged", Current: &workflows.SandboxRef{Backend: "local", ID: "damaged", Generation: 1}})
+	require.Equal(t, workflows.ErrTypeSandboxGone, errType(err))
+
+	inv, err := call[workflows.Inventory](r, r.acts.DestroySandbox, workflows.ReleaseInput{Sandbox: r.ref})
+	require.NoError(t, err)
+	require.Equal(t, 3, inv.Files)
+	require.Positive(t, inv.Bytes)
+	require.Equal(t, 2, inv.Uncommitted)
+	require.Equal(t, []string{"1 on main"}, inv.Unpushed)
+	inv, err = call[workflows.Inventory](r, r.acts.DestroySandbox, workflows.ReleaseInput{Sandbox: r.ref})
+	require.NoError(t, err)
+	require.Zero(t, inv)
+	_, err = call[any](r, r.acts.ReleaseSandbox, workflows.ReleaseInput{Sandbox: r.ref})
+	require.NoError(t, err)
+}
+
+// While one exec's binding is looked at and it starts, no other can change what
+// it binds.
+func TestOthersAreHeld(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.shell("echo 'echo good >> result' > s.sh")
+	c := toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "sh s.sh"})
+	j := r.judge(c)
+	// This one turns the script bad and good again, as fast as it can.
+	flip := toolCall(t, workflows.ToolShell, workflows.ShellArgs{
+		Command: `cp s.sh good; echo 'echo BAD >> result' > bad; while [ ! -e stop ]; do cp bad t; mv t s.sh; cp good t; mv t s.sh; done`,
+	})
+	flipping := r.runInput(flip, r.judge(flip))
+	done := make(chan error, 1)
+	go func() {
+		_, err := call[workflows.ToolResult](r, r.acts.RunTool, flipping)
+		done <- err
+	}()
+	ran, changed := 0, 0
+	for i := 0; i < 60 && (ran < 5 || changed < 2); i++ {
+		switch r.run(r.runInput(c, j)).State {
+		case workflows.CallCompleted:
+			ran++
+		case workflows.ResultChanged:
+			changed++
+		}
+	}
+	_, err := call[any](r, r.acts.SignalExec, workflows.SignalExecInput{Sandbox: r.ref, ExecID: flipping.ExecID})
+	require.NoError(t, err)
+	require.NoError(t, <-done)
+	require.Positive(t, ran)
+	require.NotContains(t, r.shell("cat result").Output.Text, "BAD")
+}
