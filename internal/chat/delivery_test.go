@@ -15,7 +15,6 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/workflow"
 
 	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/chat/chattest"
@@ -118,35 +117,6 @@ func (w *wall) texts() []string {
 	return out
 }
 
-// deliver runs one activity as a workflow would, with retries, and returns its
-// result.
-func deliver(t *testing.T, d *chat.Delivery, name string, in any, tune ...func(*testsuite.TestWorkflowEnvironment)) (workflows.PostResult, error) {
-	t.Helper()
-	var s testsuite.WorkflowTestSuite
-	env := s.NewTestWorkflowEnvironment()
-	env.RegisterActivity(d)
-	env.SetTestTimeout(time.Minute)
-	for _, f := range tune {
-		f(env)
-	}
-	env.ExecuteWorkflow(func(ctx workflow.Context) (workflows.PostResult, error) {
-		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-			StartToCloseTimeout: time.Minute, HeartbeatTimeout: 10 * time.Second,
-			RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Millisecond, BackoffCoefficient: 1, MaximumAttempts: 20},
-		})
-		var res workflows.PostResult
-		err := workflow.ExecuteActivity(ctx, name, in).Get(ctx, &res)
-		return res, err
-	})
-	require.True(t, env.IsWorkflowCompleted())
-	if err := env.GetWorkflowError(); err != nil {
-		return workflows.PostResult{}, err
-	}
-	var res workflows.PostResult
-	require.NoError(t, env.GetWorkflowResult(&res))
-	return res, nil
-}
-
 func newDelivery(w *wall) (*chat.Delivery, *chattest.Sessions) {
 	s := &chattest.Sessions{}
 	return &chat.Delivery{Poster: w, Views: s, Blobs: &chattest.Blobs{}, Log: slog.New(slog.DiscardHandler)}, s
@@ -169,7 +139,7 @@ func TestPostGivesTheVersionItShowed(t *testing.T) {
 	w := &wall{}
 	d, s := newDelivery(w)
 	s.SetView(notice("hello"))
-	res, err := deliver(t, d, workflows.ActivityPostMessage, post("notice-1"))
+	res, err := chattest.Deliver(t, d, workflows.ActivityPostMessage, post("notice-1"))
 	require.NoError(t, err)
 	require.Equal(t, workflows.PostResult{Ref: "m1", Version: 3}, res)
 	require.Equal(t, []string{"hello"}, w.texts())
@@ -186,7 +156,7 @@ func TestPostThatWasNotRecordedStaysOne(t *testing.T) {
 	}}
 	d, s := newDelivery(w)
 	s.SetView(notice("hello"))
-	res, err := deliver(t, d, workflows.ActivityPostMessage, post("notice-1"))
+	res, err := chattest.Deliver(t, d, workflows.ActivityPostMessage, post("notice-1"))
 	require.NoError(t, err)
 	require.Equal(t, "m1", res.Ref)
 	require.Equal(t, []string{"hello"}, w.texts())
@@ -214,7 +184,7 @@ func TestRacingPostsLeaveTheOldest(t *testing.T) {
 		}
 		return nil
 	}
-	res, err := deliver(t, d, workflows.ActivityPostMessage, post("notice-1"))
+	res, err := chattest.Deliver(t, d, workflows.ActivityPostMessage, post("notice-1"))
 	require.NoError(t, err)
 	require.Equal(t, "m1", res.Ref)
 	require.Equal(t, []string{"hello"}, w.texts())
@@ -229,7 +199,7 @@ func TestPostFetchesALongText(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, ref.Ref)
 	s.SetView(workflows.MessageView{Key: "answer-1", Kind: workflows.KindAnswer, Version: 1, Text: ref})
-	_, err = deliver(t, d, workflows.ActivityPostMessage, post("answer-1"))
+	_, err = chattest.Deliver(t, d, workflows.ActivityPostMessage, post("answer-1"))
 	require.NoError(t, err)
 	require.Equal(t, []string{whole}, w.texts())
 }
@@ -249,7 +219,7 @@ func TestDeliveryGivesUpOnWhatIsGone(t *testing.T) {
 		if c.view {
 			s.SetView(notice("hello"))
 		}
-		_, err := deliver(t, d, workflows.ActivityPostMessage, post("notice-1"))
+		_, err := chattest.Deliver(t, d, workflows.ActivityPostMessage, post("notice-1"))
 		var app *temporal.ApplicationError
 		require.ErrorAs(t, err, &app)
 		require.Equal(t, c.typ, app.Type())
@@ -292,7 +262,7 @@ func TestEditFollowsARunningCommand(t *testing.T) {
 		}
 		return nil
 	}
-	res, err := deliver(t, d, workflows.ActivityEditMessage, edit("turn-1", "m1"))
+	res, err := chattest.Deliver(t, d, workflows.ActivityEditMessage, edit("turn-1", "m1"))
 	require.NoError(t, err)
 	require.Equal(t, workflows.PostResult{Ref: "m1", Version: 3}, res)
 	require.Equal(t, 5, looks)
@@ -305,7 +275,7 @@ func TestEditOfADeletedMessagePostsItAnew(t *testing.T) {
 	w := &wall{}
 	d, s := newDelivery(w)
 	s.SetView(notice("hello"))
-	res, err := deliver(t, d, workflows.ActivityEditMessage, edit("notice-1", "m99"))
+	res, err := chattest.Deliver(t, d, workflows.ActivityEditMessage, edit("notice-1", "m99"))
 	require.NoError(t, err)
 	require.Equal(t, workflows.PostResult{Ref: "m1", Version: 3}, res)
 }
@@ -317,7 +287,7 @@ func TestRefreshDelayGrowsToItsBound(t *testing.T) {
 	s.SetView(running(""))
 	var delays []time.Duration
 	started := time.Time{}
-	_, err := deliver(t, d, workflows.ActivityEditMessage, edit("turn-1", "m1"), func(env *testsuite.TestWorkflowEnvironment) {
+	_, err := chattest.Deliver(t, d, workflows.ActivityEditMessage, edit("turn-1", "m1"), func(env *testsuite.TestWorkflowEnvironment) {
 		env.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) {
 			if !started.IsZero() {
 				delays = append(delays, env.Now().Sub(started))

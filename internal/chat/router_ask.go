@@ -40,7 +40,7 @@ func (r *Router) ask(ctx context.Context, ev Event, verb Verb) (Reply, error) {
 func Losses(st workflows.TurnState) string {
 	var lost []string
 	if st.Sandbox != nil {
-		lost = append(lost, "its sandbox on "+st.Header.Backend+" with all that its workspace holds beyond the last snapshot")
+		lost = append(lost, "its sandbox on "+st.Header.Backend+", with all that is outside the workspace")
 	}
 	if t := st.Turn; t != nil && t.State == workflows.TurnWorking {
 		lost = append(lost, "the turn that is running")
@@ -58,7 +58,7 @@ func Losses(st workflows.TurnState) string {
 	if len(lost) > 0 {
 		text = "Lost: " + strings.Join(lost, "; ") + "."
 	}
-	return fmt.Sprintf("%s Kept: %s and the files as of the last one's end, for `new --from`.", text, Count(st.Turns, "turn's conversation", "turns' conversation"))
+	return fmt.Sprintf("%s Kept for some days: the conversation (%s) and the workspace's files, for `new --from`.", text, Count(st.Turns, "turn", "turns"))
 }
 
 func running(t workflows.TurnView) int {

@@ -106,18 +106,16 @@ func (r *Router) fork(ctx context.Context, ev Event, f workflows.ForkSession) (R
 	if res.Outcome.Outcome == workflows.OutcomeRefused {
 		return Reply{Text: res.Text}, nil
 	}
-	text := res.Text
-	if text == "" {
-		text = "Copied as of " + boundary(res.Turn) + "."
+	reply := Reply{Thread: res.Thread, Opens: true, Title: f.Title, Backend: f.Backend}
+	if res.Thread.ID == ev.ID {
+		return reply, nil // the message is the new thread's root: the session speaks there
 	}
 	title := f.Title
 	if title == "" {
 		title = "the new thread"
 	}
-	return Reply{
-		Text: text + " It goes on in " + r.linked(res.Thread, title) + ".", Thread: res.Thread,
-		Opens: true, Title: f.Title, Backend: f.Backend,
-	}, nil
+	reply.Text = "Copied as of " + boundary(res.Turn) + ". The copy goes on in " + r.linked(res.Thread, title) + "."
+	return reply, nil
 }
 
 func boundary(turn int) string {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -121,7 +122,11 @@ func (s *Server) getThread(w http.ResponseWriter, r *http.Request, _ workflows.A
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, threadWhole{threadSummary: s.summary(t), WorkspacePath: t.workspacePath, Messages: messages(rows)})
+	out := threadWhole{threadSummary: s.summary(t), WorkspacePath: t.workspacePath, Messages: messages(rows)}
+	if !t.session && len(rows) > 0 {
+		out.Title = chat.TitleOf(rows[0].text)
+	}
+	answer(w, http.StatusOK, out)
 	return nil
 }
 

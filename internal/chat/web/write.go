@@ -15,8 +15,13 @@ import (
 // prefixes address the agent.
 var prefixes = []string{"/agent", "@countersign"}
 
-// forwardTimeout bounds one try to hand a message to Temporal.
-const forwardTimeout = 20 * time.Second
+const (
+	// forwardTimeout bounds one try to hand a message to Temporal.
+	forwardTimeout = 10 * time.Second
+	// postTimeout bounds a post, with the wait for a twin that is being handed
+	// over; the page waits 20 s for its answer.
+	postTimeout = 15 * time.Second
+)
 
 type postBody struct {
 	Text     *string `json:"text"`
@@ -90,7 +95,7 @@ func (s *Server) postInThread(w http.ResponseWriter, r *http.Request, by workflo
 // post stores a message, hands it over and answers. The same client_id, also at
 // the same time, gives the same answer.
 func (s *Server) post(w http.ResponseWriter, r *http.Request, m row) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 2*forwardTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), postTimeout)
 	defer cancel()
 	for range 3 {
 		stored, err := s.store.begin(ctx, m)
