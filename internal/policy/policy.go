@@ -1,191 +1,59 @@
 package policy
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"strings"
-
-	"mvdan.cc/sh/v3/syntax"
-)
-
-// Shell is the language that a command is run in.
-type Shell string
-
-// The shells that the exec contract uses.
-const (
-	ShellBash Shell = "bash"
-	ShellSh   Shell = "sh"
+	"sync"
 )
 
 // TourCommand is a harmless everyday command that the default policy asks
 // about: it makes an empty directory in the workspace and removes it again.
 const TourCommand = "mkdir -p tour && rm -r tour"
 
-// Env is where a command would run.
-type Env struct {
-	// Backend is the sandbox's kind, such as "docker"; only rules look at it.
-	Backend string
-	// Isolated says that the sandbox confines what runs in it.
-	Isolated bool
-	// Network says that the sandbox has a network.
-	Network bool
-	// Shell is the language of the command; empty means ShellBash.
-	Shell Shell
-	// Cwd, Home and Workspace are absolute paths inside the sandbox.
-	Cwd, Home, Workspace string
-}
-
-// FileFact is what the sandbox knows about one path.
-type FileFact struct {
-	Exists bool
-	IsDir  bool
-	// Resolved is the path with every symbolic link followed; for a path that
-	// does not exist, its longest existing parent followed and the rest kept.
-	Resolved string
-	// Digest is the hex SHA-256 of a regular file's content.
-	Digest string
-	// Head is the start of a regular file's content, at most 64 KiB.
-	Head []byte
-}
-
-// Facts is what only the sandbox knows. Everything is optional.
-type Facts struct {
-	// Files is keyed by absolute cleaned path.
-	Files map[string]FileFact
-	// Globs maps an absolute pattern, as [Needs] spells it, to the absolute
-	// paths that it matches.
-	Globs map[string][]string
-	// Downloaded holds the absolute paths of files that this session downloaded.
-	Downloaded map[string]bool
-}
-
-// Needs is what the sandbox must look at before a command can be judged well.
-type Needs struct {
-	Paths []string // absolute paths whose FileFact matters
-	Globs []string // absolute patterns whose expansion matters
-	Heads []string // absolute paths whose content matters too
-}
-
-// Reason says why one segment has its tier.
-type Reason struct {
-	// Segment counts the command's simple commands from 1; 0 is the whole command.
-	Segment int
-	Tier    Tier
-	Text    string
-}
-
-// String returns the reason as people read it: "segment 2: ...".
-func (r Reason) String() string {
-	if r.Segment == 0 {
-		return r.Text
-	}
-	return fmt.Sprintf("segment %d: %s", r.Segment, r.Text)
-}
-
-// Verdict is what the gate says about one tool call.
-type Verdict struct {
-	Tier    Tier
-	Reasons []Reason
-	// Operands are the absolute paths of the files that the command line itself
-	// runs; an approval binds their content.
-	Operands []string
-	// Paths are the absolute paths whose resolution the verdict rests on.
-	Paths []string
-	// EnvChanges are the assignments that change what runs, as NAME=value.
-	EnvChanges []string
-	// Display is the command with invisible, bidirectional, look-alike and
-	// control characters escaped.
-	Display string
-	// Displayable is false for what is too long or too complex to be shown
-	// whole; the tier is then never below Risky.
-	Displayable bool
-	// PackageInstall marks a recognised package installation, which has a longer
-	// time-out.
-	PackageInstall bool
-}
-
-// Summary returns the reasons as one line for people.
-func (v Verdict) Summary() string {
-	parts := make([]string, 0, len(v.Reasons))
-	for _, r := range v.Reasons {
-		if r.Tier == v.Tier {
-			parts = append(parts, r.String())
-		}
-	}
-	return strings.Join(parts, "; ")
-}
-
-// Warning is a rule that loads but does not do what it seems to.
-type Warning struct {
-	Line int
-	Text string
-}
-
-// Policy is a compiled set of rules. It is immutable and safe for concurrent use.
+// Policy is a compiled set of rules over the built-in tables. It is immutable
+// and safe for concurrent use.
 type Policy struct {
-	version string
+	version  string
+	tables   *tables
+	builtins map[string]func(*call)
+	bash, sh sync.Pool // of *syntax.Parser
+
+	targets       []string // task runner targets that build or test
+	targetStops   []string // words in a target's name that make it ask
+	protectedName map[string]bool
+	protectedGlob []string // by path below the workspace
+	scratchDirs   []string
+	stdinPrograms map[string]Tier
+	rules         []*rule
 }
 
-// Default returns the built-in policy.
-func Default() *Policy {
-	sum := sha256.Sum256([]byte("builtin"))
-	return &Policy{version: hex.EncodeToString(sum[:])}
-}
-
-// Load compiles a policy file. name is only for messages.
-func Load(data []byte, name string) (*Policy, []Warning, error) {
-	if len(data) > 0 {
-		return nil, nil, fmt.Errorf("%s: rules are not supported yet", name)
-	}
-	return Default(), nil, nil
-}
-
-// Version is a digest of the policy's content.
+// Version is a digest of the policy's content: the built-in tables' revision
+// and the file it was loaded from.
 func (p *Policy) Version() string { return p.version }
 
-// Needs returns what the sandbox must look at before command is judged.
-func (p *Policy) Needs(command string, env Env) Needs { return Needs{} }
-
-// Judge returns the verdict on a command.
-func (p *Policy) Judge(command string, env Env, facts Facts) Verdict {
-	v := Verdict{Tier: Risky, Display: command, Displayable: len(command) < 64<<10}
-	f, err := syntax.NewParser().Parse(strings.NewReader(command), "")
-	if err == nil && len(f.Stmts) == 1 {
-		if c, ok := f.Stmts[0].Cmd.(*syntax.CallExpr); ok && len(f.Stmts[0].Redirs) == 0 && len(c.Assigns) == 0 && readsOnly(c.Args) {
-			v.Tier = Safe
-			return v
+func (p *Policy) scratch(path string) bool {
+	for _, d := range p.scratchDirs {
+		if path == d || strings.HasPrefix(path, d+"/") {
+			return true
 		}
-	}
-	v.Reasons = []Reason{{Tier: Risky, Text: "the command is not known to only read"}}
-	return v
-}
-
-func readsOnly(args []*syntax.Word) bool {
-	for _, w := range args {
-		if w.Lit() == "" {
-			return false
-		}
-	}
-	switch args[0].Lit() {
-	case "ls", "cat", "head", "tail", "wc", "pwd", "echo", "true", "grep":
-		return true
 	}
 	return false
 }
 
-// JudgeWrite returns the verdict on writing content to path.
-func (p *Policy) JudgeWrite(path string, content []byte, env Env, facts Facts) Verdict {
-	v := Verdict{Tier: Risky, Display: path, Displayable: true, Paths: []string{path}}
-	if env.Workspace != "" && strings.HasPrefix(path, env.Workspace+"/") && !strings.Contains(path, "/.") {
-		v.Tier = Write
-		return v
-	}
-	v.Reasons = []Reason{{Tier: Risky, Text: fmt.Sprintf("`%s` is protected or outside the workspace", path)}}
-	return v
+// protectedPart reports whether one component of a path is protected by its
+// name.
+func (p *Policy) protectedPart(part string) bool {
+	return p.protectedName[part] || (strings.HasPrefix(part, ".env.") && !p.envExample(part))
 }
 
-// JudgeStdin returns the verdict on sending text to a running program.
-func (p *Policy) JudgeStdin(program, text string, env Env, facts Facts) Verdict {
-	return Verdict{Tier: Risky, Display: text, Displayable: true, Reasons: []Reason{{Tier: Risky, Text: fmt.Sprintf("text is sent to `%s`", program)}}}
+func (p *Policy) envExample(part string) bool {
+	return part == ".env.example" || part == ".env.sample" || part == ".env.template" || part == ".env.dist"
+}
+
+func (p *Policy) protectedPath(rel string) bool {
+	for _, g := range p.protectedGlob {
+		if globMatch(g, rel, true) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,0 +1,693 @@
+package policy
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// builtinTable holds the commands that a shell carries out itself. Those that
+// are ordinary programs too, and do the same, stand in the tables instead.
+func builtinTable() map[string]func(*call) {
+	return map[string]func(*call){
+		":": nothing, "true": nothing, "false": nothing, "break": nothing, "continue": nothing, "exit": nothing, "return": nothing, "times": nothing,
+		"jobs": nothing, "bg": nothing, "fg": nothing, "disown": nothing, "dirs": nothing, "caller": nothing, "logout": nothing, "suspend": nothing, "help": nothing,
+		"echo": runEcho, "printf": runPrintf, "pwd": runPwd,
+		"cd": runCd, "pushd": runCd, "popd": runPopd, "chdir": runCd,
+		"test": runTest, "[": runTest, "[[": runTest,
+		"read": runRead, "mapfile": runMapfile, "readarray": runMapfile, "getopts": runGetopts, "wait": runWait,
+		"set": runSet, "shopt": runShopt, "shift": runShift, "unset": runUnset, "umask": runUmask, "ulimit": runUlimit,
+		"export": runDecl, "readonly": runDecl, "local": runDecl, "declare": runDecl, "typeset": runDecl, "let": runLet,
+		"eval": runEval, "source": runSource, ".": runSource, "trap": runTrap, "exec": runExec, "command": runCommand, "builtin": runBuiltin, "type": runType,
+		"alias": runAlias, "unalias": asks("changes what a command's name runs"), "hash": runHash, "enable": runEnable, "bind": asks("binds keys to commands"),
+		"complete": asks("sets what completion runs"), "compgen": asks("evaluates its words"), "compopt": asks("sets what completion runs"),
+		"history": asks("reads or changes the shell's record"), "fc": asks("runs commands from the shell's record"),
+		"kill": runKill, "coproc": asks("starts a command that goes on by itself"), "select": asks("waits for input"),
+	}
+}
+
+func nothing(c *call) { c.out = flow{known: true} }
+
+func asks(what string) func(*call) {
+	return func(c *call) {
+		c.raise(Risky, "%s %s", c.by(), what)
+		c.suspicious(append(lits(c.name), c.args...))
+	}
+}
+
+func runPwd(c *call) {
+	c.out = flow{class: class{noDash: true}}
+	if len(c.s.cwds) == 1 && !c.s.cwdUnknown {
+		c.out = literal(c.s.cwds[0] + "\n")
+	}
+}
+
+func runCd(c *call) {
+	args := c.args
+	for len(args) > 0 && args[0].is("-P", "-L", "-e", "-@", "-n") {
+		args = args[1:]
+	}
+	if len(args) > 0 && args[0].is("--") {
+		args = args[1:]
+	}
+	s := c.s
+	c.out = flow{known: true}
+	if len(args) == 0 {
+		if home := s.variable("HOME"); home.known {
+			s.setCwd(home.val)
+		} else {
+			s.loseCwd()
+		}
+		return
+	}
+	w := args[0]
+	if w.is("-") {
+		if s.oldpwd != "" {
+			s.setCwd(s.oldpwd)
+		} else {
+			s.loseCwd()
+		}
+		return
+	}
+	if !w.lit || w.glob || (c.name == "pushd" && strings.HasPrefix(w.text, "+")) {
+		if w.inside && !s.cwdUnknown {
+			if p := s.resolve(w.path()); len(p) == 1 && s.inWorkspace(p[0]) {
+				s.setCwd(p[0])
+				return
+			}
+		}
+		s.loseCwd()
+		return
+	}
+	paths := s.resolve(w.text)
+	if len(paths) == 0 {
+		s.loseCwd()
+		return
+	}
+	for _, p := range paths {
+		s.j.paths = appendOnce(s.j.paths, p)
+	}
+	if f, ok := s.j.facts.Files[paths[0]]; ok && !f.Exists {
+		if _, made := s.files[paths[0]]; !made {
+			s.addCwd(paths[0]) // it may fail, and leave the shell where it is
+			return
+		}
+	}
+	s.setCwd(paths[0])
+	for _, p := range paths[1:] {
+		s.addCwd(p)
+	}
+}
+
+func runPopd(c *call) { c.s.loseCwd() }
+
+// runTest judges test and [: -v and -R evaluate the subscript in their operand,
+// however it is quoted.
+func runTest(c *call) {
+	c.out = flow{known: true}
+	for i, w := range c.args {
+		if w.is("-v", "-R") && i+1 < len(c.args) {
+			c.s.nameOperand(c.args[i+1], c.name+" "+w.text)
+		}
+		if !w.lit && w.split && !w.num {
+			c.raise(Risky, "%s is given `%s` outside quotes, which may become an operator that evaluates it", c.by(), w.show())
+		}
+		if c.name == "[[" && w.is("-eq", "-ne", "-lt", "-le", "-gt", "-ge") {
+			for _, k := range []int{i - 1, i + 1} {
+				if k >= 0 && k < len(c.args) {
+					c.s.arithmOperand(c.args[k])
+				}
+			}
+		}
+	}
+}
+
+// setName judges an operand that names the variable to set.
+func (c *call) setName(w word, v variable) {
+	if c.s.nameOperand(w, c.name) && isName(w.text) {
+		c.s.assign(w.text, v)
+	}
+}
+
+func runRead(c *call) {
+	c.out = flow{known: true}
+	names := 0
+	v := variable{class: c.in.class, flow: taint(c.in)}
+	for i := 0; i < len(c.args); i++ {
+		w := c.args[i]
+		if !w.lit {
+			c.s.nameOperand(w, "read")
+			continue
+		}
+		if len(w.text) < 2 || w.text[0] != '-' {
+			names++
+			c.setName(w, v)
+			continue
+		}
+		for k := 1; k < len(w.text); k++ {
+			switch w.text[k] {
+			case 'r', 's', 'e':
+			case 'a', 'd', 'i', 'n', 'N', 'p', 't', 'u':
+				val := lit(w.text[k+1:])
+				if val.text == "" {
+					if i+1 >= len(c.args) {
+						return
+					}
+					i++
+					val = c.args[i]
+				}
+				if w.text[k] == 'a' {
+					c.setName(val, variable{flow: v.flow})
+				}
+				k = len(w.text)
+			default:
+				c.badOption(&parsed{}, w.text)
+			}
+		}
+	}
+	if names == 0 {
+		c.s.setVar("REPLY", v)
+	}
+}
+
+func runMapfile(c *call) {
+	c.out = flow{known: true}
+	for i := 0; i < len(c.args); i++ {
+		w := c.args[i]
+		switch {
+		case !w.lit:
+			c.s.nameOperand(w, c.name)
+		case w.is("-t"):
+		case w.is("-n", "-O", "-s", "-u", "-d"):
+			i++
+		case w.text != "" && w.text[0] == '-':
+			if strings.Contains(w.text, "C") {
+				c.raise(Risky, "%s runs a callback for the lines it reads", c.by())
+				if i+1 < len(c.args) {
+					c.s.worst(c.args[i+1].script(), c.by())
+				}
+				continue
+			}
+			c.badOption(&parsed{}, w.text)
+		default:
+			c.setName(w, variable{flow: taint(c.in)})
+		}
+	}
+}
+
+func runGetopts(c *call) {
+	if len(c.args) > 1 {
+		c.setName(c.args[1], variable{})
+	}
+	c.s.setVar("OPTARG", variable{})
+}
+
+func runWait(c *call) {
+	for i, w := range c.args {
+		if w.is("-p") && i+1 < len(c.args) {
+			c.setName(c.args[i+1], variable{class: class{num: true, noDash: true}})
+		} else if strings.HasPrefix(w.text, "-p") {
+			c.setName(lit(w.text[2:]), variable{class: class{num: true, noDash: true}})
+		}
+	}
+}
+
+func runSet(c *call) {
+	c.out = flow{known: true}
+	if len(c.args) == 0 {
+		c.raise(Risky, "%s shows every variable, which may hold credentials", c.by())
+		c.out = flow{secret: true, from: c.name}
+		return
+	}
+	for i := 0; i < len(c.args); i++ {
+		w := c.args[i]
+		switch {
+		case w.is("--", "-"):
+			c.positional(c.args[i+1:])
+			return
+		case !w.lit:
+			c.raise(Risky, "%s is given `%s`, which is only known when it runs", c.by(), w.show())
+			return
+		case w.text != "" && (w.text[0] == '-' || w.text[0] == '+'):
+			if strings.Trim(w.text[1:], "eufxvanChbBmETo") != "" {
+				c.badOption(&parsed{}, w.text)
+			}
+			if strings.HasSuffix(w.text, "o") && i+1 < len(c.args) {
+				i++
+				if !c.args[i].is("pipefail", "errexit", "nounset", "noglob", "xtrace", "verbose", "noclobber", "noexec", "errtrace", "functrace", "posix", "monitor", "braceexpand", "allexport") {
+					c.raise(Risky, "%s changes the option `%s`", c.by(), c.args[i].show())
+				}
+			}
+		default:
+			c.positional(c.args[i:])
+			return
+		}
+	}
+}
+
+func (c *call) positional(args []word) {
+	c.s.args, c.s.argsKnown, c.s.argsClass = nil, true, class{}
+	for _, w := range args {
+		if !w.lit || w.glob {
+			c.s.args, c.s.argsKnown, c.s.argsClass = nil, false, loopValue(args).class
+			return
+		}
+		c.s.args = append(c.s.args, w.text)
+	}
+}
+
+func runShift(c *call) {
+	if c.s.argsKnown && len(c.args) == 0 && len(c.s.args) > 0 {
+		c.s.args = c.s.args[1:]
+		return
+	}
+	c.s.argsKnown, c.s.args = false, nil
+}
+
+func runShopt(c *call) {
+	set := true
+	for _, w := range c.args {
+		switch {
+		case w.is("-s", "-p", "-q", "-o"):
+		case w.is("-u"):
+			set = false
+		case w.is("dotglob"):
+			c.s.dotglob = set
+		case w.is("globstar", "nullglob", "failglob", "extglob", "nocaseglob", "nocasematch", "lastpipe", "inherit_errexit", "globskipdots", "xpg_echo", "pipefail", "checkwinsize", "globasciiranges"):
+		default:
+			c.raise(Risky, "%s changes the option `%s`", c.by(), w.show())
+		}
+	}
+}
+
+func runUnset(c *call) {
+	for _, w := range c.args {
+		switch {
+		case w.is("-v", "-n"):
+		case w.is("-f"):
+		default:
+			if !c.s.nameOperand(w, "unset") {
+				continue
+			}
+			if what := specialVar(w.text); what != "" {
+				c.raise(Risky, "%s removes `%s`, which changes %s", c.by(), w.text, what)
+			}
+			c.s.own()
+			c.s.vars[w.text] = variable{known: true, set: true}
+			delete(c.s.funcs, w.text)
+		}
+	}
+}
+
+func runUmask(c *call) {
+	for _, w := range c.args {
+		if !w.lit || strings.Trim(w.text, "01234567augorwxS=,-+p") != "" {
+			c.raise(Risky, "%s is given `%s`, which is not understood", c.by(), w.show())
+		}
+	}
+}
+
+func runUlimit(c *call) {
+	for _, w := range c.args {
+		if !w.lit && !w.num {
+			c.raise(Risky, "%s is given `%s`, which is only known when it runs", c.by(), w.show())
+		}
+	}
+}
+
+// runDecl judges export and its kin where they are ordinary commands: in sh, or
+// after builtin and command.
+func runDecl(c *call) {
+	c.out = flow{known: true}
+	operands := 0
+	for _, w := range c.args {
+		if w.lit && len(w.text) > 1 && (w.text[0] == '-' || w.text[0] == '+') {
+			c.declOption(w.text)
+			continue
+		}
+		operands++
+		c.declWord(w, c.name == "export")
+	}
+	if operands == 0 {
+		c.declList()
+	}
+}
+
+func (c *call) declList() {
+	c.raise(Risky, "%s shows every variable, which may hold credentials", c.by())
+	c.out = flow{secret: true, from: c.name}
+}
+
+func (c *call) declOption(t string) {
+	if strings.Trim(t[1:], "agirxlutpFnfA") != "" || t[0] == '+' && t != "+x" {
+		c.badOption(&parsed{}, t)
+	}
+}
+
+// declWord judges name or name=value given as a word.
+func (c *call) declWord(w word, export bool) {
+	if !w.lit {
+		name, val, ok := strings.Cut(w.tmpl, "=")
+		if ok && isName(name) {
+			_ = val
+			c.s.assign(name, variable{exported: export, flow: w.flow})
+			return
+		}
+		c.raise(Risky, "%s is given `%s`, whose name and subscript are only known when it runs", c.by(), w.show())
+		return
+	}
+	name, val, ok := strings.Cut(w.text, "=")
+	if !ok {
+		if c.s.nameOperand(w, c.name) && export {
+			if v, set := c.s.vars[name]; set {
+				v.exported = true
+				c.s.setVar(name, v)
+			}
+		}
+		return
+	}
+	add := strings.HasSuffix(name, "+")
+	name = strings.TrimSuffix(name, "+")
+	if !c.s.nameOperand(lit(name), c.name) || !isName(name) {
+		return
+	}
+	v := variable{val: val, known: true, exported: export, flow: w.flow}
+	if add {
+		if old := c.s.variable(name); old.known {
+			v.val = old.val + val
+		} else {
+			v = variable{exported: export}
+		}
+	}
+	c.s.assign(name, v)
+}
+
+// declClause judges export, declare and kin as bash parses them.
+func (s *scope) declClause(d *syntax.DeclClause) {
+	c := &call{s: s, name: d.Variant.Value}
+	export := c.name == "export"
+	for _, a := range d.Args {
+		if a.Name == nil && a.Value != nil {
+			if l := a.Value.Lit(); strings.HasPrefix(l, "-") && strings.Contains(l, "x") && c.name != "export" {
+				export = true
+			}
+		}
+	}
+	operands := 0
+	for _, a := range d.Args {
+		switch {
+		case a.Name != nil && !a.Naked:
+			operands++
+			s.assignment(a, export)
+			if isArithDecl(d) && a.Value != nil {
+				s.arithmOperand(s.word(a.Value))
+			}
+		case a.Name != nil:
+			operands++
+			if a.Index != nil {
+				s.arithm(a.Index)
+			}
+			c.declWord(lit(a.Name.Value), export)
+		case a.Value != nil:
+			for _, w := range s.expandArg(nil, a.Value) {
+				if w.lit && len(w.text) > 1 && (w.text[0] == '-' || w.text[0] == '+') {
+					c.declOption(w.text)
+					if strings.Contains(w.text, "f") || strings.Contains(w.text, "F") || strings.Contains(w.text, "p") {
+						operands++
+						if strings.Contains(w.text, "p") && len(d.Args) == 1 {
+							c.declList()
+						}
+					}
+					continue
+				}
+				operands++
+				c.declWord(w, export)
+			}
+		}
+	}
+	if operands == 0 && c.name != "local" {
+		c.declList()
+	}
+}
+
+func isArithDecl(d *syntax.DeclClause) bool {
+	for _, a := range d.Args {
+		if a.Name == nil && a.Value != nil {
+			if l := a.Value.Lit(); strings.HasPrefix(l, "-") && strings.Contains(l, "i") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func runLet(c *call) {
+	for _, w := range c.args {
+		if !w.lit {
+			c.raise(Risky, "%s evaluates `%s`, which is only known when it runs", c.by(), w.show())
+			continue
+		}
+		c.s.arithmText(w.text, 0)
+	}
+}
+
+func runEval(c *call) {
+	args := c.args
+	if len(args) > 0 && args[0].is("--") {
+		args = args[1:]
+	}
+	c.silent = true
+	c.out = c.shellText(args, scriptOpts{what: c.by(), same: true, stdin: c.in})
+}
+
+// shellText judges words that are put together and read as a script.
+func (c *call) shellText(args []word, o scriptOpts) flow {
+	parts := make([]string, 0, len(args))
+	known := true
+	for _, w := range args {
+		parts = append(parts, w.script())
+		known = known && w.lit
+		if w.flow.net {
+			c.raise(Critical, "%s runs what `%s` downloaded", c.by(), w.flow.from)
+		}
+		if w.psub != nil && w.psub.net {
+			c.raise(Critical, "%s runs what `%s` downloaded", c.by(), w.psub.from)
+		}
+	}
+	text := strings.Join(parts, " ")
+	if strings.TrimSpace(text) == "" {
+		return flow{known: true}
+	}
+	if !known {
+		c.raise(Risky, "%s runs text that is only known when it runs: `%s`", c.by(), clip(strings.ReplaceAll(text, unknownVar, "…"), 60))
+	}
+	return c.s.runScript(text, o)
+}
+
+func runSource(c *call) {
+	args := c.args
+	if len(args) > 0 && args[0].is("--") {
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		return
+	}
+	c.runFile(args[0], args[1:], true)
+}
+
+// runFile judges running a script file: always risky, and worse when its
+// content is known to be.
+func (c *call) runFile(w word, args []word, same bool) {
+	c.raise(Risky, "%s runs the script `%s`", c.by(), w.show())
+	var content flow
+	switch {
+	case w.psub != nil:
+		content = *w.psub
+	case w.is("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"):
+		content = c.in
+	case w.lit && !w.glob:
+		for _, p := range c.s.resolve(w.text) {
+			c.operand(p)
+			content = c.s.readContent(p)
+		}
+	}
+	c.runContent(content, w.show(), scriptOpts{what: c.by(), args: args, stdin: c.in, same: same})
+}
+
+// runContent judges running what a stream or file holds.
+func (c *call) runContent(f flow, name string, o scriptOpts) {
+	if f.net {
+		c.raise(Critical, "%s runs what `%s` downloaded", c.by(), f.from)
+	}
+	switch {
+	case f.known && strings.TrimSpace(f.text) != "":
+		c.out = c.s.runScript(f.text, o)
+	case f.text != "":
+		c.s.worst(f.text, c.by())
+	case f.opaque:
+		c.raise(Risky, "%s runs what `%s` decoded, which cannot be read here", c.by(), f.from)
+	}
+	c.out.shell, c.out.from = true, c.name
+}
+
+func runTrap(c *call) {
+	args := c.args
+	for len(args) > 0 && args[0].is("-p", "-l", "--") {
+		args = args[1:]
+	}
+	if len(args) < 2 {
+		return
+	}
+	c.silent = true
+	c.s.child().shellTrap(c, args[0])
+}
+
+func (s *scope) shellTrap(c *call, w word) {
+	if w.is("", "-") {
+		return
+	}
+	sub := &call{s: s, name: c.name, in: c.in}
+	sub.shellText([]word{w}, scriptOpts{what: c.by(), same: true})
+}
+
+func runExec(c *call) {
+	args := c.args
+	for len(args) > 0 && args[0].lit && len(args[0].text) > 1 && args[0].text[0] == '-' {
+		t := args[0].text
+		args = args[1:]
+		if t == "--" {
+			break
+		}
+		if strings.Trim(t[1:], "cl") == "" {
+			continue
+		}
+		if t == "-a" && len(args) > 0 {
+			args = args[1:]
+			continue
+		}
+		if strings.HasPrefix(t, "-a") {
+			continue
+		}
+		c.badOption(&parsed{}, t)
+	}
+	c.silent = true
+	if len(args) > 0 {
+		c.inner(args)
+	}
+}
+
+// runCommand judges command: with -v and -V it only looks a name up.
+func runCommand(c *call) {
+	args := c.args
+	for len(args) > 0 && args[0].lit && len(args[0].text) > 1 && args[0].text[0] == '-' {
+		t := args[0].text
+		args = args[1:]
+		switch {
+		case t == "--":
+		case strings.Trim(t[1:], "pvV") == "":
+			if strings.ContainsAny(t, "vV") {
+				c.out = flow{class: class{noDash: true}}
+				return
+			}
+			continue
+		default:
+			c.badOption(&parsed{}, t)
+			continue
+		}
+		break
+	}
+	c.silent = true
+	if len(args) > 0 {
+		c.out = c.s.run(args, c.in, runOpts{noFuncs: true})
+	}
+}
+
+func runBuiltin(c *call) {
+	args := c.args
+	if len(args) > 0 && args[0].is("--") {
+		args = args[1:]
+	}
+	c.silent = true
+	if len(args) > 0 {
+		c.out = c.s.run(args, c.in, runOpts{noFuncs: true})
+	}
+}
+
+func runType(c *call) { c.out = flow{class: class{noDash: true}} }
+
+// runAlias judges alias: an alias stands for other commands under an innocent
+// name.
+func runAlias(c *call) {
+	for _, w := range c.args {
+		if w.is("-p") {
+			continue
+		}
+		if w.lit && !strings.Contains(w.text, "=") {
+			continue
+		}
+		c.raise(Risky, "%s makes `%s` stand for another command", c.by(), w.show())
+		if _, val, ok := strings.Cut(w.script(), "="); ok {
+			c.s.worst(val, c.by())
+		}
+	}
+}
+
+func runHash(c *call) {
+	for _, w := range c.args {
+		if w.is("-r", "-l", "-t") || (w.lit && isName(w.text) && !strings.HasPrefix(w.text, "-")) {
+			continue
+		}
+		c.raise(Risky, "%s changes which program a name runs", c.by())
+		return
+	}
+}
+
+func runEnable(c *call) {
+	if len(c.args) == 0 {
+		return
+	}
+	c.raise(Risky, "%s changes or loads builtins", c.by())
+}
+
+// runKill judges signals: to one process it asks, to all of them it is worse.
+func runKill(c *call) {
+	args := c.args
+	zero := false
+	if len(args) > 0 && args[0].is("-l", "-L", "--list", "--table") {
+		return
+	}
+	for len(args) > 0 && args[0].lit && len(args[0].text) > 1 && args[0].text[0] == '-' {
+		t := args[0].text
+		switch {
+		case t == "--":
+			args = args[1:]
+		case t == "-s" || t == "-n" || t == "--signal" || t == "-q":
+			zero = len(args) > 1 && args[1].is("0")
+			args = args[min(2, len(args)):]
+			continue
+		case isNumber(t[1:]) && len(args) == 1:
+		case t == "-0":
+			zero = true
+			args = args[1:]
+			continue
+		default:
+			args = args[1:]
+			continue
+		}
+		break
+	}
+	for _, w := range args {
+		switch {
+		case w.is("-1"):
+			c.raise(Forbidden, "%s signals every process it may", c.by())
+		case w.is("1"):
+			c.raise(Critical, "%s signals the first process, on which all others rest", c.by())
+		case w.lit && strings.HasPrefix(w.text, "%"):
+			c.silent = true
+		case zero:
+			c.raise(Safe, "%s looks whether a process is there", c.by())
+		default:
+			c.raise(Risky, "%s signals the process `%s`", c.by(), w.show())
+		}
+	}
+}

@@ -1,0 +1,390 @@
+package policy
+
+import (
+	"path"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// call is one simple command while it is judged.
+type call struct {
+	s    *scope
+	name string // the program, without its directory
+	args []word
+	in   flow
+	out  flow
+
+	sub    string   // its subcommand, for rules
+	paths  []string // what it reads and writes, for rules
+	hosts  []string // what it talks to, for rules
+	silent bool     // a wrapper that adds nothing: no reason of its own
+}
+
+func (c *call) raise(t Tier, format string, args ...any) { c.s.raise(t, format, args...) }
+
+// by is the command's name as it stands in a reason.
+func (c *call) by() string { return "`" + clip(c.name, 60) + "`" }
+
+// callExpr judges a simple command.
+func (s *scope) callExpr(c *syntax.CallExpr, in flow) flow {
+	saved := s.stdin
+	s.stdin = in
+	defer func() { s.stdin = saved }()
+	if len(c.Args) == 0 {
+		for _, a := range c.Assigns {
+			s.assignment(a, false)
+		}
+		return flow{known: true}
+	}
+	words := s.words(c.Args)
+	if len(c.Assigns) == 0 {
+		return s.run(words, in, runOpts{})
+	}
+	// The assignments hold for the command only.
+	type old struct {
+		name string
+		v    variable
+		had  bool
+	}
+	var before []old
+	for _, a := range c.Assigns {
+		if a.Name != nil {
+			v, had := s.vars[a.Name.Value]
+			before = append(before, old{a.Name.Value, v, had})
+		}
+		s.assignment(a, true)
+	}
+	out := s.run(words, in, runOpts{})
+	s.own()
+	for i := len(before) - 1; i >= 0; i-- {
+		if o := before[i]; o.had {
+			s.vars[o.name] = o.v
+		} else {
+			delete(s.vars, o.name)
+		}
+	}
+	return out
+}
+
+// assignment judges name=value.
+func (s *scope) assignment(a *syntax.Assign, export bool) {
+	if a.Name == nil {
+		s.word(a.Value)
+		return
+	}
+	name := a.Name.Value
+	if a.Index != nil {
+		s.arithmIndex(a.Index)
+	}
+	v := variable{exported: export}
+	switch {
+	case a.Array != nil:
+		v.list = []string{}
+		for _, e := range a.Array.Elems {
+			if e.Index != nil {
+				s.arithmIndex(e.Index)
+			}
+			if e.Value == nil {
+				continue
+			}
+			for _, w := range s.expandArg(nil, e.Value) {
+				if !w.lit || w.glob {
+					v.list = nil
+				} else if v.list != nil {
+					v.list = append(v.list, w.text)
+				}
+				v.flow = v.flow.with(w.flow)
+			}
+		}
+	case a.Value != nil:
+		w := s.word(a.Value)
+		v.class, v.flow = w.class, w.flow
+		v.val, v.known = w.text, w.lit && len(w.text) <= maxKnownText
+		if tilde := s.assignTilde(a.Value); tilde != "" {
+			v.val = tilde
+		}
+	default:
+		v.known = true
+	}
+	old := s.variable(name)
+	if a.Append {
+		switch {
+		case a.Array != nil && old.list != nil && v.list != nil:
+			v.list = append(append([]string{}, old.list...), v.list...)
+		case v.known && old.known:
+			v.val = old.val + v.val
+		default:
+			v = variable{exported: export, flow: v.flow.with(old.flow)}
+		}
+	}
+	if a.Index != nil {
+		v = variable{exported: export, flow: v.flow.with(old.flow)}
+	}
+	s.assign(name, v)
+}
+
+// assignTilde is the value of name=~/x, whose tilde is expanded.
+func (s *scope) assignTilde(w *syntax.Word) string {
+	if len(w.Parts) != 1 {
+		return ""
+	}
+	l, ok := w.Parts[0].(*syntax.Lit)
+	home := s.variable("HOME")
+	if !ok || !home.known {
+		return ""
+	}
+	if l.Value == "~" {
+		return home.val
+	}
+	if rest, ok := strings.CutPrefix(l.Value, "~/"); ok {
+		return home.val + "/" + rest
+	}
+	return ""
+}
+
+// arithmIndex judges a subscript on the left of an assignment. For an
+// associative array it is a string, so only what can run matters.
+func (s *scope) arithmIndex(x syntax.ArithmExpr) {
+	w, ok := x.(*syntax.Word)
+	if ok && w.Lit() != "" && !strings.ContainsAny(w.Lit(), "[$`") {
+		return
+	}
+	s.arithm(x)
+}
+
+// runOpts is how a command is found.
+type runOpts struct {
+	noFuncs bool // functions are not looked up
+	noShell bool // builtins are not looked up: another program starts it
+}
+
+// run judges a command by its words.
+func (s *scope) run(ws []word, in flow, o runOpts) flow {
+	if len(ws) == 0 {
+		return flow{known: true}
+	}
+	if !s.j.spend() {
+		return flow{}
+	}
+	if s.j.depth++; s.j.depth > maxDepth {
+		s.raise(Risky, "the command is nested too deeply to be judged whole")
+		s.j.depth--
+		return flow{}
+	}
+	defer func() { s.j.depth-- }()
+	c := &call{s: s, args: ws[1:], in: in}
+	name := ws[0]
+	mark := s.j.mark()
+	switch {
+	case !name.lit || name.glob:
+		c.dynamicName(name)
+	case name.text == "":
+		c.raise(Risky, "runs a command with an empty name")
+	default:
+		c.lookup(name.text, o)
+	}
+	s.j.applyRules(c, mark)
+	if s.j.cur == Safe && !c.silent {
+		s.raise(Safe, "%s only reads", c.by())
+	}
+	s.j.cur = max(s.j.cur, mark.cur)
+	if name.flow.net {
+		s.raise(Critical, "runs what `%s` downloaded", name.flow.from)
+	}
+	return c.out
+}
+
+// lookup finds what a literal name runs.
+func (c *call) lookup(name string, o runOpts) {
+	c.name = name
+	s := c.s
+	if strings.Contains(name, "/") {
+		c.runPath(name)
+		return
+	}
+	if fn, ok := s.funcs[name]; ok && !o.noFuncs {
+		c.silent = true
+		c.out = s.call(name, fn, c.args, c.in)
+		return
+	}
+	if !o.noShell {
+		if h, ok := s.j.p.builtins[name]; ok {
+			h(c)
+			return
+		}
+	}
+	c.program(name)
+}
+
+// program judges a program found by its name.
+func (c *call) program(name string) {
+	if sp := c.s.j.p.spec(name); sp != nil {
+		c.spec(sp)
+		return
+	}
+	c.unknown()
+}
+
+// trustedDirs hold the system's programs, which the workspace cannot change.
+var trustedDirs = []string{
+	"/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/usr/local/go/bin", "/opt/homebrew/bin",
+}
+
+// runPath judges a command that is named by its path.
+func (c *call) runPath(name string) {
+	paths := c.s.resolve(name)
+	for _, p := range paths {
+		if len(paths) == 1 && strings.HasPrefix(name, "/") && in(trustedDirs, path.Dir(p)) && c.s.remote == "" {
+			c.name = path.Base(p)
+			if _, err := c.loader(p); err {
+				return
+			}
+			c.program(c.name)
+			return
+		}
+		c.operand(p)
+	}
+	base := path.Base(path.Clean(name))
+	if wrapperScript(base) && len(paths) == 1 && c.s.inWorkspace(paths[0]) {
+		c.name = base
+		c.program(base)
+		return
+	}
+	c.raise(Risky, "runs the program `%s`, whatever it holds", clip(name, 80))
+	for _, p := range paths {
+		f := c.s.readContent(p)
+		if f.net {
+			c.raise(Critical, "runs `%s`, which was downloaded", clip(name, 80))
+		}
+		if f.known && looksLikeShell(f.text) {
+			c.s.runScript(f.text, scriptOpts{what: "`" + clip(name, 60) + "`", args: c.args, stdin: c.in})
+		}
+	}
+	if strings.Contains(base, "ld-linux") || strings.HasPrefix(base, "ld.so") {
+		c.inner(c.args)
+		return
+	}
+	c.suspicious(append([]word{lit(base)}, c.args...))
+}
+
+// loader handles the dynamic loader called as a program.
+func (c *call) loader(p string) (string, bool) {
+	base := path.Base(p)
+	if strings.HasPrefix(base, "ld-linux") || strings.HasPrefix(base, "ld-musl") || strings.HasPrefix(base, "ld.so") {
+		c.raise(Risky, "runs a program through the loader")
+		c.inner(c.args)
+		return base, true
+	}
+	return base, false
+}
+
+// wrapperScript names the build wrappers that projects keep in their tree and
+// that stand for a known build tool.
+func wrapperScript(base string) bool { return base == "gradlew" || base == "mvnw" }
+
+// operand records a file that the command line itself runs.
+func (c *call) operand(p string) {
+	c.s.j.operands = appendOnce(c.s.j.operands, p)
+	c.s.j.heads = appendOnce(c.s.j.heads, p)
+	c.s.j.paths = appendOnce(c.s.j.paths, p)
+}
+
+// readContent is what a file is known to hold, without judging the reading.
+func (s *scope) readContent(p string) flow {
+	if f, ok := s.files[p]; ok {
+		return f
+	}
+	f := flow{file: p}
+	if s.downloaded(p) {
+		f.net, f.from = true, "a download"
+	}
+	if fact, ok := s.j.facts.Files[p]; ok && fact.Exists && !fact.IsDir && len(fact.Head) > 0 && len(fact.Head) < maxHead {
+		f.text, f.known = string(fact.Head), true
+	}
+	return f
+}
+
+// looksLikeShell reports whether a program's text is a shell script.
+func looksLikeShell(text string) bool {
+	line, _, _ := strings.Cut(text, "\n")
+	if !strings.HasPrefix(line, "#!") {
+		return strings.IndexByte(line, 0) < 0
+	}
+	return strings.HasSuffix(line, "sh") || strings.Contains(line, "sh ")
+}
+
+// inner judges the command that a wrapper runs.
+func (c *call) inner(ws []word) {
+	c.silent = true
+	c.out = c.s.run(ws, c.in, runOpts{noFuncs: true, noShell: true})
+}
+
+// dynamicName judges a command whose name is only known when it runs.
+func (c *call) dynamicName(name word) {
+	c.name = name.show()
+	c.raise(Risky, "the command's name, `%s`, is only known when it runs", name.show())
+	if name.flow.net {
+		c.raise(Critical, "runs what `%s` downloaded", name.flow.from)
+	}
+	words := append([]word{lit("rm")}, c.args...)
+	if strings.HasPrefix(name.text, "/") || strings.Contains(name.tmpl, "-") {
+		words = append(words, lit(strings.TrimLeft(strings.ReplaceAll(name.tmpl, unknownVar, " "), " ")))
+	}
+	c.suspicious(words)
+	if name.alt != "" && name.alt != name.text {
+		c.s.worst(name.alt, "the default in the command's name")
+	}
+}
+
+// unknown judges a program that no table knows.
+func (c *call) unknown() {
+	c.raise(Risky, "`%s` is not a command that the policy knows", clip(c.name, 80))
+	if c.in.net {
+		c.raise(Risky, "%s reads what `%s` downloaded", c.by(), c.in.from)
+	}
+	c.suspicious(append([]word{lit(c.name)}, c.args...))
+}
+
+// suspicious looks for what would be critical in the words of a command that is
+// not understood: a command after it, a script in one of them, a target that no
+// command should touch.
+func (c *call) suspicious(ws []word) {
+	recursive := false
+	for i, w := range ws {
+		if i > 0 && w.lit && len(w.text) > 1 && w.text[0] == '-' && (strings.ContainsAny(w.text, "rRf") || w.text == "--delete") {
+			recursive = true
+		}
+	}
+	for i, w := range ws {
+		if i == 0 {
+			continue
+		}
+		if recursive && (w.lit || w.glob) {
+			c.s.rootTarget(w, c.by())
+		}
+		if i <= 24 && w.lit && !w.glob && c.s.j.p.knows(w.text) {
+			c.s.worstWords(ws[i:], c.by())
+		}
+		if strings.ContainsAny(w.script(), " ;|&$`\n") {
+			c.s.worst(w.script(), c.by())
+		}
+	}
+}
+
+// rootTarget raises when a word names what no recursive command should touch.
+func (s *scope) rootTarget(w word, by string) {
+	paths, _ := s.targets(w)
+	for _, p := range paths {
+		if pl := s.placeOf(p); pl == placeSystemTop || pl == placeHome || pl == placeAbove || pl == placeDevice {
+			s.raise(Critical, "%s is given `%s` with options that delete or change everything below", by, p)
+		}
+	}
+	if w.glob {
+		for _, p := range s.resolve(w.pat) {
+			if d := path.Dir(p); d == "/" {
+				s.raise(Critical, "%s is given `%s` with options that delete or change everything below", by, p)
+			}
+		}
+	}
+}

@@ -1,0 +1,405 @@
+package policy
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+const (
+	maxBraceWords = 128 // words that one brace expansion is followed to
+	maxFields     = 512 // fields that one known value is split into
+)
+
+// piece is a part of a word during expansion.
+type piece struct {
+	class
+	text    string
+	quoted  bool // not split, not a pattern
+	unknown bool
+	value   bool   // a known value: split at blanks unless quoted
+	array   bool   // "$@" and kin: several words even when quoted
+	alt     string // when unknown: what it is if a variable is unset
+	flow    flow
+}
+
+// words expands command arguments: braces, parameters, substitutions, splitting.
+func (s *scope) words(ws []*syntax.Word) []word {
+	out := make([]word, 0, len(ws))
+	for _, w := range ws {
+		out = s.expandArg(out, w)
+	}
+	return out
+}
+
+func (s *scope) expandArg(out []word, w *syntax.Word) []word {
+	if len(w.Parts) == 1 {
+		if l, ok := w.Parts[0].(*syntax.Lit); ok && !strings.ContainsAny(l.Value, "\\{*?[~") {
+			return append(out, word{text: l.Value, lit: true})
+		}
+	}
+	if syntax.SplitBraces(w) || hasBraces(w) {
+		if s.lang == ShellSh {
+			s.raise(Risky, "`%s` expands braces in some shells and not in others", clip(source(w), 60))
+		}
+		n := 0
+		for bw, err := range expand.BracesSeq(&expand.Config{}, w) {
+			if n++; n > maxBraceWords || err != nil {
+				s.raise(Risky, "a brace expansion makes too many words to follow")
+				return append(out, word{tmpl: unknownVar, sample: "x", split: true})
+			}
+			out = s.fields(out, s.pieces(nil, bw.Parts, true, true))
+		}
+		return out
+	}
+	return s.fields(out, s.pieces(nil, w.Parts, true, true))
+}
+
+func hasBraces(w *syntax.Word) bool {
+	for _, p := range w.Parts {
+		if _, ok := p.(*syntax.BraceExp); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// word expands w to exactly one word: assignments, case, redirections, [[ ]].
+func (s *scope) word(w *syntax.Word) word {
+	if w == nil {
+		return word{lit: true}
+	}
+	ps := s.pieces(nil, w.Parts, true, true)
+	for i := range ps {
+		ps[i].quoted = true
+	}
+	return join(ps)
+}
+
+// hdoc expands an unquoted here-document's body.
+func (s *scope) hdoc(w *syntax.Word) word {
+	if w == nil {
+		return word{lit: true}
+	}
+	var ps []piece
+	for _, p := range w.Parts {
+		if l, ok := p.(*syntax.Lit); ok {
+			ps = append(ps, piece{text: unescapeQuoted(l.Value, false), quoted: true})
+			continue
+		}
+		ps = s.part(ps, p, true)
+	}
+	return join(ps)
+}
+
+// pieces expands the parts of one word. start says that the first part stands
+// at the word's start, where a tilde counts.
+func (s *scope) pieces(ps []piece, parts []syntax.WordPart, start, tilde bool) []piece {
+	for i, p := range parts {
+		if l, ok := p.(*syntax.Lit); ok {
+			v := l.Value
+			if i == 0 && start && tilde && strings.HasPrefix(v, "~") {
+				ps, v = s.tilde(ps, v, len(parts) == 1)
+			}
+			ps = appendLit(ps, v)
+			continue
+		}
+		ps = s.part(ps, p, false)
+	}
+	return ps
+}
+
+// appendLit adds unquoted literal text, its backslash escapes removed.
+func appendLit(ps []piece, v string) []piece {
+	for {
+		i := strings.IndexByte(v, '\\')
+		if i < 0 {
+			break
+		}
+		if i > 0 {
+			ps = append(ps, piece{text: v[:i]})
+		}
+		if i+1 >= len(v) {
+			return append(ps, piece{text: "\\", quoted: true})
+		}
+		if v[i+1] != '\n' {
+			ps = append(ps, piece{text: v[i+1 : i+2], quoted: true})
+		}
+		v = v[i+2:]
+	}
+	if v != "" {
+		ps = append(ps, piece{text: v})
+	}
+	return ps
+}
+
+// tilde expands a leading tilde and returns the rest of the literal.
+func (s *scope) tilde(ps []piece, v string, whole bool) ([]piece, string) {
+	user, rest := v[1:], ""
+	if i := strings.IndexAny(user, "/:"); i >= 0 {
+		user, rest = user[:i], user[i:]
+	} else if !whole {
+		return append(ps, piece{text: "~" + user, quoted: true}), ""
+	}
+	switch user {
+	case "":
+		if home := s.variable("HOME"); home.known && home.val != "" {
+			return append(ps, piece{text: home.val, quoted: true}), rest
+		}
+		return append(ps, piece{unknown: true, quoted: true, class: class{noDash: true}}), rest
+	case "+":
+		if len(s.cwds) == 1 && !s.cwdUnknown {
+			return append(ps, piece{text: s.cwds[0], quoted: true}), rest
+		}
+	case "root":
+		return append(ps, piece{text: "/root", quoted: true}), rest
+	}
+	if strings.ContainsAny(user, "\\'\"$`*?[") {
+		return ps, v
+	}
+	return append(ps, piece{unknown: true, quoted: true, class: class{noDash: true}}), rest
+}
+
+// unescapeQuoted removes the backslashes that count inside double quotes.
+func unescapeQuoted(v string, inQuotes bool) string {
+	if !strings.Contains(v, "\\") {
+		return v
+	}
+	var b strings.Builder
+	for i := 0; i < len(v); i++ {
+		if v[i] == '\\' && i+1 < len(v) {
+			switch c := v[i+1]; {
+			case c == '$' || c == '`' || c == '\\' || (c == '"' && inQuotes):
+				b.WriteByte(c)
+				i++
+				continue
+			case c == '\n':
+				i++
+				continue
+			}
+		}
+		b.WriteByte(v[i])
+	}
+	return b.String()
+}
+
+func (s *scope) part(ps []piece, p syntax.WordPart, quoted bool) []piece {
+	switch p := p.(type) {
+	case *syntax.Lit:
+		if quoted {
+			return append(ps, piece{text: unescapeQuoted(p.Value, true), quoted: true})
+		}
+		return appendLit(ps, p.Value)
+	case *syntax.SglQuoted:
+		if p.Dollar {
+			return append(ps, piece{text: unescapeANSI(p.Value), quoted: true})
+		}
+		return append(ps, piece{text: p.Value, quoted: true})
+	case *syntax.DblQuoted:
+		if len(p.Parts) == 0 {
+			return append(ps, piece{quoted: true})
+		}
+		for _, q := range p.Parts {
+			ps = s.part(ps, q, true)
+		}
+		return ps
+	case *syntax.ParamExp:
+		return append(ps, s.param(p, quoted))
+	case *syntax.CmdSubst:
+		return append(ps, s.cmdSubst(p, quoted))
+	case *syntax.ArithmExp:
+		s.arithm(p.X)
+		return append(ps, piece{unknown: true, quoted: true, class: class{num: true, noDash: true}})
+	case *syntax.ProcSubst:
+		return append(ps, s.procSubst(p))
+	case *syntax.ExtGlob:
+		return append(ps, piece{text: "*", unknown: true, quoted: quoted})
+	}
+	s.raise(Risky, "`%s` is not understood", clip(source(p), 60))
+	return append(ps, piece{unknown: true, quoted: quoted})
+}
+
+// cmdSubst judges $(…) and returns its value.
+func (s *scope) cmdSubst(p *syntax.CmdSubst, quoted bool) piece {
+	if p.TempFile || p.ReplyVar {
+		s.raise(Risky, "a substitution form of another shell is used")
+	}
+	seg := s.j.seg
+	sub := s.child()
+	out := sub.stmts(p.Stmts, s.stdin)
+	s.j.seg = seg
+	if out.known && len(out.text) <= maxKnownText {
+		return piece{text: strings.TrimRight(out.text, "\n"), quoted: quoted, value: true, flow: taint(out)}
+	}
+	return piece{unknown: true, quoted: quoted, class: out.class, flow: taint(out)}
+}
+
+// taint is what a value made from a stream still carries.
+func taint(f flow) flow {
+	return flow{net: f.net, secret: f.secret, opaque: f.opaque, from: f.from}
+}
+
+// procSubst judges <(…); >(…) is judged when what it is sent is known.
+func (s *scope) procSubst(p *syntax.ProcSubst) piece {
+	if p.Op == syntax.CmdOut {
+		s.pending = append(s.pending, p)
+		return piece{text: ">(", unknown: true, quoted: true, class: class{noDash: true}}
+	}
+	seg := s.j.seg
+	out := s.child().stmts(p.Stmts, flow{none: true})
+	s.j.seg = seg
+	s.psub = &out
+	return piece{text: "<(", unknown: true, quoted: true, class: class{noDash: true}}
+}
+
+// fields turns the pieces of one word into its words.
+func (s *scope) fields(out []word, ps []piece) []word {
+	if len(ps) == 1 && ps[0].unknown && (ps[0].text == "<(" || ps[0].text == ">(") {
+		w := word{class: ps[0].class, tmpl: unknownVar, sample: "x"}
+		if ps[0].text == ">(" {
+			w.out = true
+		} else {
+			w.psub, s.psub = s.psub, nil
+		}
+		return append(out, w)
+	}
+	var cur []piece
+	have := false
+	flush := func() {
+		if have {
+			out = append(out, join(cur))
+		}
+		cur, have = nil, false
+	}
+	for _, p := range ps {
+		if !p.value || p.quoted || p.unknown || !strings.ContainsAny(p.text, " \t\n") {
+			cur = append(cur, p)
+			have = have || p.quoted || p.unknown || p.text != ""
+			continue
+		}
+		// A known value outside quotes is split at blanks.
+		if strings.IndexByte(" \t\n", p.text[0]) >= 0 {
+			flush()
+		}
+		for k, f := range strings.Fields(p.text) {
+			if k >= maxFields {
+				s.raise(Risky, "a value makes too many words to follow")
+				break
+			}
+			if k > 0 {
+				flush()
+			}
+			cur, have = append(cur, piece{text: f, value: true, flow: p.flow}), true
+		}
+		if strings.IndexByte(" \t\n", p.text[len(p.text)-1]) >= 0 {
+			flush()
+		}
+	}
+	flush()
+	return out
+}
+
+// join makes one word of pieces.
+func join(ps []piece) word {
+	if len(ps) == 1 && !ps[0].unknown {
+		p := ps[0]
+		w := word{text: p.text, lit: true, flow: p.flow}
+		if !p.quoted && hasGlob(p.text) {
+			w.glob, w.pat = true, p.text
+		}
+		return w
+	}
+	w := word{lit: true, class: class{num: true, noDash: true, inside: true}}
+	var text, sample, tmpl, pat, alt strings.Builder
+	for i, p := range ps {
+		w.flow = w.flow.with(p.flow)
+		if p.unknown {
+			if w.lit {
+				w.prefix = text.String()
+			}
+			if i == 0 {
+				w.roots, w.noDash = p.roots, p.noDash || p.num
+			}
+			w.lit = false
+			w.num = w.num && p.num
+			w.inside = w.inside && (p.inside || p.num)
+			w.split = w.split || !p.quoted || p.array
+			alt.WriteString(p.alt)
+			sample.WriteString("x")
+			tmpl.WriteString(unknownVar)
+			pat.WriteString("*")
+			continue
+		}
+		text.WriteString(p.text)
+		alt.WriteString(p.text)
+		sample.WriteString(p.text)
+		tmpl.WriteString(p.text)
+		if p.quoted {
+			pat.WriteString(quoteGlob(p.text))
+		} else {
+			pat.WriteString(p.text)
+			w.glob = w.glob || strings.ContainsAny(p.text, "*?[")
+		}
+		if strings.Contains(p.text, "..") {
+			w.inside = false
+		}
+		if i == 0 && p.text != "" {
+			w.noDash = p.text[0] != '-'
+		}
+	}
+	w.text = text.String()
+	if w.glob {
+		w.pat = pat.String()
+		w.glob = hasGlob(w.pat)
+	}
+	if w.lit {
+		w.class = class{}
+		return w
+	}
+	w.sample, w.tmpl, w.alt = sample.String(), tmpl.String(), alt.String()
+	if strings.HasPrefix(w.text, "/") && w.prefix != "" {
+		w.inside = w.inside && !strings.HasPrefix(w.prefix, "/")
+	}
+	return w
+}
+
+// with is the taint of a word that holds both.
+func (f flow) with(o flow) flow {
+	out := flow{net: f.net || o.net, secret: f.secret || o.secret, opaque: f.opaque || o.opaque, from: f.from}
+	if out.from == "" {
+		out.from = o.from
+	}
+	return out
+}
+
+// hasGlob reports whether s holds active pattern characters.
+func hasGlob(s string) bool {
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '*', '?':
+			return true
+		case '[':
+			if strings.IndexByte(s[i+1:], ']') > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func quoteGlob(s string) string {
+	if !strings.ContainsAny(s, "*?[]\\") {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if strings.IndexByte("*?[]\\", s[i]) >= 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}

@@ -1,0 +1,574 @@
+package policy
+
+import (
+	"path"
+	"strings"
+)
+
+// runCat passes on exactly what it read.
+func runCat(c *call, _ *spec, p parsed) {
+	for _, h := range p.hits {
+		if h.short != 'u' {
+			return
+		}
+	}
+	out := flow{known: true}
+	if len(p.operands) == 0 {
+		out = c.in
+	}
+	for _, w := range p.operands {
+		out = out.and(c.contentOf(w))
+	}
+	if out.known || out.net || out.secret || out.shell {
+		c.out = out
+	}
+	if len(p.operands) == 0 {
+		c.out = c.in
+	}
+}
+
+// contentOf is what an operand holds, judged already.
+func (c *call) contentOf(w word) flow {
+	if w.psub != nil {
+		return *w.psub
+	}
+	if w.is("-") {
+		return c.in
+	}
+	out := flow{}
+	if w.lit && !w.glob {
+		for _, p := range c.s.resolve(w.text) {
+			out = c.s.readContent(p)
+			if c.s.secret(p) {
+				out.secret, out.from = true, p
+			}
+		}
+	}
+	return out
+}
+
+func runTee(c *call, _ *spec, p parsed) {
+	c.out = c.in
+	for _, w := range p.operands {
+		if w.lit {
+			if ps := c.s.resolve(w.text); len(ps) == 1 {
+				c.s.setFile(ps[0], c.in, p.has("-a"))
+			}
+		}
+	}
+}
+
+// destination splits the operands of cp, mv and ln into sources and target.
+func destination(p parsed) (src []word, dst word, dir, ok bool) {
+	if t, has := p.value("--target-directory"); has {
+		return p.operands, t, true, true
+	}
+	n := len(p.operands)
+	if n < 2 {
+		return p.operands, word{}, false, false
+	}
+	return p.operands[:n-1], p.operands[n-1], false, true
+}
+
+// targetPaths are the paths that are written when each source goes to dst: dst
+// itself, or names in it.
+func (c *call) targetPaths(src []word, dst word, dir bool) []word {
+	out := []word{dst}
+	if p := c.s.resolve(dst.path()); len(p) == 1 && dst.lit {
+		pl := c.s.placeOf(p[0])
+		if pl == placeRoot || dir || strings.HasSuffix(dst.text, "/") {
+			out = nil
+		}
+	}
+	for _, s := range src {
+		if !s.lit && !s.inside {
+			continue
+		}
+		name := path.Base(s.path())
+		if s.glob {
+			continue
+		}
+		if name == "." || name == ".." || name == "/" {
+			continue
+		}
+		w := dst
+		w.text = strings.TrimSuffix(dst.text, "/") + "/" + name
+		w.sample = strings.TrimSuffix(dst.sample, "/") + "/" + name
+		if dst.lit && dst.text == "/" {
+			w.text = "/" + name
+		}
+		out = append(out, w)
+	}
+	if len(out) == 0 {
+		out = append(out, dst)
+	}
+	return out
+}
+
+func runCp(c *call, _ *spec, p parsed) {
+	src, dst, dir, ok := destination(p)
+	if !ok {
+		return
+	}
+	deep := p.has("-r", "-a")
+	var content flow
+	for _, s := range src {
+		content = c.read(s, deep)
+		if content.secret {
+			c.raise(Risky, "%s copies `%s`, which may hold credentials", c.by(), s.show())
+		}
+	}
+	c.copyTo(src, dst, dir, content)
+	if p.has("-s") {
+		c.linksTo(src)
+	}
+	if p.has("-l") {
+		c.hardLinks(src)
+	}
+}
+
+// copyTo judges the writing half of a copy, and remembers what was copied.
+func (c *call) copyTo(src []word, dst word, dir bool, content flow) {
+	for _, w := range c.targetPaths(src, dst, dir) {
+		c.write(w)
+	}
+	if dst.lit && len(src) == 1 && (content.known || content.net) {
+		for _, w := range c.targetPaths(src, dst, dir) {
+			for _, p := range c.s.resolve(w.text) {
+				c.s.setFile(p, content, false)
+			}
+		}
+	}
+}
+
+func runMv(c *call, _ *spec, p parsed) {
+	src, dst, dir, ok := destination(p)
+	if !ok {
+		return
+	}
+	var content flow
+	for _, s := range src {
+		content = c.contentOf(s)
+		c.moveFrom(s)
+	}
+	c.copyTo(src, dst, dir, content)
+}
+
+// moveFrom judges taking a path away.
+func (c *call) moveFrom(w word) {
+	paths, known := c.s.targets(w)
+	if !known {
+		c.s.remove(w, c.by(), true, false)
+		return
+	}
+	for _, p := range paths {
+		c.s.j.paths = appendOnce(c.s.j.paths, p)
+		c.paths = append(c.paths, p)
+		switch c.s.placeOf(p) {
+		case placeWorkspace, placeScratch:
+			c.raise(Write, "%s moves `%s`", c.by(), c.s.rel(p))
+		case placeProtected:
+			c.raise(Risky, "%s moves `%s`, which is protected", c.by(), c.s.rel(p))
+		case placeOutside, placeStartup:
+			c.raise(Risky, "%s moves `%s` away, outside the workspace", c.by(), p)
+		default:
+			c.s.removePlace(p, c.by(), true, false)
+		}
+	}
+	if w.glob {
+		for _, p := range c.s.resolve(w.pat) {
+			c.s.removeAll(p, c.by())
+		}
+	}
+}
+
+func runInstall(c *call, _ *spec, p parsed) {
+	if p.has("-d") {
+		for _, w := range p.operands {
+			c.write(w)
+		}
+		return
+	}
+	if m, ok := p.value("--mode"); ok {
+		c.modeTier(m)
+	}
+	runCp(c, nil, p)
+}
+
+func runLn(c *call, _ *spec, p parsed) {
+	src, dst, dir, ok := destination(p)
+	if !ok {
+		if len(src) == 1 {
+			dst = lit(".")
+			dir = true
+		} else {
+			return
+		}
+	}
+	if p.has("-s") {
+		c.linksTo(src)
+	} else {
+		c.hardLinks(src)
+	}
+	for _, w := range c.targetPaths(src, dst, dir) {
+		c.write(w)
+		for _, s := range src {
+			c.s.link(w, s)
+		}
+	}
+}
+
+// link remembers a symbolic link that this command makes.
+func (s *scope) link(at, to word) {
+	if !at.lit || !to.lit || at.glob || to.glob {
+		return
+	}
+	for _, a := range s.resolve(at.text) {
+		t := to.text
+		if !strings.HasPrefix(t, "/") {
+			t = path.Join(path.Dir(a), t)
+		}
+		s.own()
+		if a != path.Clean(t) {
+			s.links[a] = path.Clean(t)
+		}
+	}
+}
+
+// linksTo judges what symbolic links would lead to.
+func (c *call) linksTo(src []word) {
+	for _, w := range src {
+		if !w.lit {
+			c.raise(Risky, "%s links to `%s`, which is only known when it runs", c.by(), w.show())
+			continue
+		}
+		for _, p := range c.s.resolve(w.text) {
+			switch c.s.placeOf(p) {
+			case placeWorkspace, placeScratch, placeRoot:
+			case placeProtected:
+				c.raise(Risky, "%s links to `%s`, which is protected", c.by(), c.s.rel(p))
+			default:
+				c.raise(Risky, "%s makes a link that leads out of the workspace, to `%s`", c.by(), p)
+			}
+		}
+	}
+}
+
+// hardLinks judges what hard links would be another name of.
+func (c *call) hardLinks(src []word) {
+	for _, w := range src {
+		paths, known := c.s.targets(w)
+		if !known {
+			c.raise(Risky, "%s links to `%s`, which is only known when it runs", c.by(), w.show())
+		}
+		for _, p := range paths {
+			if pl := c.s.placeOf(p); pl != placeWorkspace && pl != placeScratch {
+				c.raise(Risky, "%s makes another name for `%s`", c.by(), c.s.rel(p))
+			}
+		}
+	}
+}
+
+func runRm(c *call, _ *spec, p parsed) {
+	all, forced := p.has("-r"), p.has("-f") || p.has("-d")
+	if p.has("--no-preserve-root") {
+		c.raise(Critical, "%s may delete the root", c.by())
+	}
+	for _, w := range p.operands {
+		c.s.remove(w, "`"+clip(c.name, 60)+rmFlags(all, forced)+"`", all, !all && !forced)
+		if !w.lit {
+			continue
+		}
+		for _, pth := range c.s.resolve(w.text) {
+			c.paths = append(c.paths, pth)
+		}
+	}
+	if p.bad {
+		for _, w := range c.args {
+			c.s.rootTarget(w, c.by())
+		}
+	}
+}
+
+func rmFlags(all, forced bool) string {
+	switch {
+	case all && forced:
+		return " -rf"
+	case all:
+		return " -r"
+	case forced:
+		return " -f"
+	}
+	return ""
+}
+
+// runDelete judges the other commands that delete.
+func runDelete(c *call, _ *spec, p parsed) {
+	for _, w := range p.operands {
+		c.s.remove(w, c.by(), false, false)
+	}
+}
+
+// runChmod reads its own options: a mode such as -x looks like one.
+func runChmod(c *call, _ *spec, _ parsed) {
+	var ops []word
+	deep, modeSeen, options := false, false, true
+	for _, w := range c.args {
+		t := w.text
+		switch {
+		case !w.lit || !options || len(t) < 2 || t[0] != '-':
+			if !w.lit && w.mayBeOption() {
+				c.raise(Risky, "`%s` may add an option to %s that is only known when it runs", w.show(), c.by())
+			}
+			ops = append(ops, w)
+		case t == "--":
+			options = false
+		case strings.Trim(t[1:], "rwxXstugo") == "" && !modeSeen && t != "-o":
+			ops, modeSeen = append(ops, w), true
+		case strings.Trim(t[1:], "Rcfv") == "":
+			deep = deep || strings.Contains(t, "R")
+		case strings.HasPrefix("--recursive", t) && len(t) > 4:
+			deep = true
+		case t == "--changes", t == "--silent", t == "--quiet", t == "--verbose", t == "--preserve-root", t == "--help", t == "--version":
+		case strings.HasPrefix(t, "--reference="):
+			ops = append([]word{lit("0")}, ops...)
+		default:
+			c.badOption(&parsed{}, t)
+		}
+	}
+	if len(ops) == 0 {
+		return
+	}
+	c.modeTier(ops[0])
+	c.change(ops[1:], deep)
+}
+
+// modeTier judges a file mode: set-uid and set-gid bits give power away.
+func (c *call) modeTier(m word) {
+	if !m.lit {
+		c.raise(Risky, "%s sets a mode that is only known when it runs", c.by())
+		return
+	}
+	digits := strings.TrimLeft(m.text, "0=+-")
+	if strings.Trim(m.text, "01234567=+-") == "" && len(digits) >= 4 && strings.IndexByte("2467", digits[0]) >= 0 {
+		c.raise(Critical, "%s sets the set-uid or set-gid bit", c.by())
+		return
+	}
+	if strings.ContainsAny(m.text, "+=") && strings.Contains(m.text[strings.IndexAny(m.text, "+="):], "s") {
+		c.raise(Critical, "%s sets the set-uid or set-gid bit", c.by())
+	}
+}
+
+// change judges changing the mode or owner of paths.
+func (c *call) change(ops []word, deep bool) {
+	for _, w := range ops {
+		paths, known := c.s.targets(w)
+		if !known {
+			c.raise(Risky, "%s changes `%s`, which is only known when it runs", c.by(), w.show())
+		}
+		for _, p := range paths {
+			c.s.j.paths = appendOnce(c.s.j.paths, p)
+			c.paths = append(c.paths, p)
+			pl := c.s.placeOf(p)
+			switch {
+			case pl == placeSystemTop || (deep && pl == placeKernel):
+				if deep {
+					c.raise(Forbidden, "%s changes everything below `%s`", c.by(), p)
+				} else {
+					c.raise(Critical, "%s changes `%s`", c.by(), p)
+				}
+			case deep && (pl == placeHome || pl == placeAbove || pl == placeSystem):
+				c.raise(Critical, "%s changes everything below `%s`", c.by(), p)
+			case deep && pl == placeRoot:
+				c.raise(Risky, "%s changes everything in the workspace, protected files too", c.by())
+			default:
+				c.s.writePlace(p, c.by())
+			}
+		}
+		if w.glob && deep {
+			for _, p := range c.s.resolve(w.pat) {
+				c.s.removeAll(p, c.by())
+			}
+		}
+	}
+}
+
+func runOwner(c *call, _ *spec, p parsed) {
+	c.raise(Risky, "%s changes who may use files", c.by())
+	if len(p.operands) > 1 {
+		c.change(p.operands[1:], p.has("-R"))
+	}
+}
+
+func runSplit(c *call, _ *spec, p parsed) {
+	prefix := lit("x")
+	if len(p.operands) > 1 {
+		prefix = p.operands[1]
+	}
+	c.write(prefix)
+}
+
+func runCsplit(c *call, _ *spec, p parsed) {
+	if !p.has("-f") {
+		c.write(lit("xx00"))
+	}
+	for _, w := range p.operands[min(1, len(p.operands)):] {
+		if !w.lit {
+			c.raise(Risky, "%s is given `%s`, which is only known when it runs", c.by(), w.show())
+		}
+	}
+}
+
+// runPatch judges patch by the names in the patch, where its text is known.
+func runPatch(c *call, _ *spec, p parsed) {
+	text := c.in
+	for _, w := range p.values("--input") {
+		text = c.contentOf(w)
+	}
+	if len(p.operands) > 0 {
+		c.write(p.operands[0])
+		if len(p.operands) > 1 {
+			text = c.contentOf(p.operands[1])
+		}
+	}
+	if p.has("--dry-run") {
+		return
+	}
+	if !text.known {
+		if text.net {
+			c.raise(Risky, "%s applies a patch that `%s` downloaded", c.by(), text.from)
+		}
+		c.raise(Write, "%s changes workspace files that the patch names; patch itself refuses paths that leave the directory", c.by())
+		return
+	}
+	for _, line := range strings.Split(text.text, "\n") {
+		name, ok := strings.CutPrefix(line, "+++ ")
+		if !ok {
+			name, ok = strings.CutPrefix(line, "--- ")
+		}
+		if !ok {
+			continue
+		}
+		name, _, _ = strings.Cut(name, "\t")
+		if name == "/dev/null" {
+			continue
+		}
+		for _, drop := range []int{0, 1} {
+			n := name
+			if drop == 1 {
+				_, n, _ = strings.Cut(name, "/")
+			}
+			if n != "" {
+				c.write(lit(n))
+			}
+		}
+	}
+}
+
+func runDd(c *call, _ *spec, _ parsed) {
+	wrote := false
+	for _, w := range c.args {
+		key, val, ok := strings.Cut(w.text, "=")
+		v := w
+		v.text = val
+		v.sample = strings.TrimPrefix(w.sample, key+"=")
+		switch {
+		case w.is("--help", "--version"):
+		case !ok && !w.lit, !ok:
+			c.raise(Risky, "%s is given `%s`, which is not understood", c.by(), w.show())
+		case key == "of":
+			wrote = true
+			c.write(v)
+		case key == "if":
+			c.out = c.out.and(c.read(v, false))
+		case in([]string{"bs", "count", "skip", "seek", "iseek", "oseek", "conv", "status", "ibs", "obs", "cbs", "iflag", "oflag"}, key):
+		default:
+			c.raise(Risky, "%s is given `%s`, which is not understood", c.by(), w.show())
+		}
+	}
+	if wrote {
+		c.out = flow{known: true}
+	} else if c.out.none || c.out.silent() {
+		c.out = c.in
+	}
+}
+
+// runPack judges compressors, which replace their operands.
+func runPack(c *call, _ *spec, p parsed) {
+	if p.has("-c", "-l", "-t", "--list") || strings.HasSuffix(c.name, "cat") || len(p.operands) == 0 {
+		c.out = c.out.and(c.in).unread()
+		if p.has("-d") || strings.HasPrefix(c.name, "un") || strings.HasPrefix(c.name, "gun") || strings.HasPrefix(c.name, "bun") {
+			c.decompress()
+		}
+		return
+	}
+	for _, w := range p.operands {
+		c.write(w)
+		w.text, w.sample = w.text+".gz", w.sample+".gz"
+		if !w.glob {
+			c.write(w)
+		}
+	}
+	c.out = flow{known: true}
+}
+
+func runZip(c *call, _ *spec, p parsed) {
+	for i, w := range p.operands {
+		if i == 0 {
+			c.write(w)
+			continue
+		}
+		if f := c.read(w, p.has("-r")); f.secret {
+			c.raise(Risky, "%s packs `%s`, which may hold credentials", c.by(), w.show())
+		}
+	}
+}
+
+// runUnzip judges unpacking: an archive's names cannot leave the directory, but
+// may be protected ones.
+func runUnzip(c *call, _ *spec, p parsed) {
+	if len(p.operands) > 0 {
+		c.read(p.operands[0], false)
+	}
+	if p.has("-l", "-t", "-v", "-Z", "-p", "-c") {
+		return
+	}
+	dst := lit(".")
+	if d, ok := p.value("-d"); ok {
+		dst = d
+	}
+	c.unpack(dst)
+}
+
+// unpack judges writing an archive's content below a directory.
+func (c *call) unpack(dst word) {
+	c.write(dst)
+	paths := c.s.resolve(dst.path())
+	if dst.lit && len(paths) == 1 && c.s.inWorkspace(paths[0]) {
+		return
+	}
+	c.raise(Risky, "%s writes whatever names the archive holds", c.by())
+}
+
+func runSevenZip(c *call, _ *spec, _ parsed) {
+	if len(c.args) > 1 && c.args[0].is("l", "t") {
+		c.read(c.args[1], false)
+		return
+	}
+	c.raise(Risky, "%s writes whatever names the archive holds", c.by())
+}
+
+func runObjWrite(c *call, _ *spec, p parsed) {
+	for _, w := range p.operands {
+		c.write(w)
+	}
+}
+
+func runGofmt(c *call, _ *spec, p parsed) {
+	if !p.has("-w", "--write") && (c.name != "clang-format" || !p.has("-i")) {
+		return
+	}
+	for _, w := range p.operands {
+		c.write(w)
+	}
+}

@@ -1,0 +1,375 @@
+package policy
+
+import "strings"
+
+// gitDiff are the options that git's commands share for showing differences.
+const gitDiff = ` -p,-u,--patch -s,--no-patch -U,--unified: --raw --patch-with-raw --minimal --patience --histogram --diff-algorithm: --stat? --numstat --shortstat --summary --name-only --name-status --compact-summary --dirstat? --submodule? --color? --no-color --color-moved? --color-words? --word-diff? --word-diff-regex: --no-renames --check --full-index --binary --abbrev? --no-abbrev -B,--break-rewrites? -M,--find-renames? -C,--find-copies? --find-copies-harder -D,--irreversible-delete -l: --diff-filter: -S: -G: --pickaxe-all --pickaxe-regex -O:r -R --relative? --no-relative -a,--text --ignore-cr-at-eol --ignore-space-at-eol -b,--ignore-space-change -w,--ignore-all-space --ignore-blank-lines -I: --inter-hunk-context: -W,--function-context --no-ext-diff --no-textconv --ignore-submodules? --src-prefix: --dst-prefix: --no-prefix --default-prefix --line-prefix: --ita-invisible-in-index --exit-code -q,--quiet -z --no-indent-heuristic --indent-heuristic --anchored: --patch-with-stat --skip-to: --rotate-to: --ext-diff! --textconv! --output:w -t -r -m -c --cc`
+
+// gitLog are the options that git's commands share for choosing commits.
+const gitLog = ` -n,--max-count: --skip: --since,--after: --until,--before: --since-as-filter: --author: --committer: --grep: --all-match --invert-grep -i,--regexp-ignore-case --basic-regexp -E,--extended-regexp -F,--fixed-strings -P,--perl-regexp --remove-empty --merges --no-merges --min-parents: --max-parents: --first-parent --not --all --branches? --tags? --remotes? --glob: --exclude: --reflog --alternate-refs --stdin --cherry-mark --cherry-pick --left-only --right-only --cherry -g,--walk-reflogs --boundary --simplify-by-decoration --full-history --dense --sparse --simplify-merges --ancestry-path? --show-pulls --date-order --author-date-order --topo-order --reverse --no-walk? --do-walk --pretty? --format: --abbrev-commit --no-abbrev-commit --oneline --encoding: --expand-tabs? --no-expand-tabs --notes? --no-notes --show-notes? --show-signature --relative-date --date: --parents --children --left-right --graph --show-linear-break? --decorate? --no-decorate --decorate-refs: --decorate-refs-exclude: --source --use-mailmap --no-mailmap --mailmap --log-size -L: --follow --full-diff --count --objects --no-color --clear-decorations --combined-all-paths --diff-merges: --no-diff-merges --remerge-diff`
+
+// gitTable holds git's subcommands; the name is "git" and the subcommand.
+const gitTable = `
+status | full gitread | v* | -s,--short -b,--branch --show-stash --porcelain? --long -v,--verbose -u,--untracked-files? --ignore-submodules? --ignored? -z --column? --no-column --ahead-behind --no-ahead-behind --renames --no-renames --find-renames?
+log show whatchanged | gitread numbers gitcontent | v* | -v` + gitLog + gitDiff + `
+diff | gitread numbers gitcontent | v* | --cached,--staged --merge-base --no-index -1,--base -2,--ours -3,--theirs -0` + gitDiff + `
+diff-tree diff-index diff-files range-diff | gitread gitcontent | v* | --cached --root --stdin --no-commit-id -v --pretty? --creation-factor: --left-only --right-only --no-dual-color` + gitDiff + `
+shortlog | gitread | v* | -n,--numbered -s,--summary -e,--email -w? -c,--committer --group: --format:` + gitLog + `
+rev-list | gitread numbers | v* | -n` + gitLog + ` --disk-usage? --header --timestamp --quiet --use-bitmap-index
+blame annotate | gitread gitcontent | v* | -b --root --show-stats -L: -l -t -S:r -p,--porcelain --line-porcelain -c --encoding: --date: -M? -C? -e,--show-email -f,--show-name -n,--show-number -s --score-debug -w --abbrev: --ignore-rev: --ignore-revs-file:r --reverse --first-parent --incremental --color-lines --color-by-age -h
+grep | gitread gitcontent numbers | v* | --cached --untracked --no-index --no-exclude-standard --exclude-standard --recurse-submodules -v,--invert-match -i,--ignore-case -w,--word-regexp -a,--text -I -r,--recursive --no-recursive --max-depth: -m,--max-count: -E,--extended-regexp -G,--basic-regexp -P,--perl-regexp -F,--fixed-strings -n,--line-number --column -h -H --full-name -l,--files-with-matches,--name-only -L,--files-without-match -z,--null -c,--count -o,--only-matching --heading --break -p,--show-function -W,--function-context --color? --no-color -C,--context: -A,--after-context: -B,--before-context: -e: -f:r --and --or --not --all-match -q,--quiet --threads: --textconv! --no-textconv -O,--open-files-in-pager?!
+ls-files | gitread | v* | -z -t -v -f -c,--cached -d,--deleted -m,--modified -o,--others -i,--ignored -s,--stage --directory --no-empty-directory -u,--unmerged -k,--killed --resolve-undo -x,--exclude: -X,--exclude-from:r --exclude-per-directory: --exclude-standard --full-name --recurse-submodules --error-unmatch --with-tree: --abbrev? --debug --eol --deduplicate --sparse --format:
+ls-tree | gitread | v* | -d -r -t -l,--long -z --name-only --name-status --object-only --full-name --full-tree --abbrev? --format:
+rev-parse | gitread | v* | --abbrev-ref? --show-toplevel --show-prefix --show-cdup --git-dir --absolute-git-dir --git-common-dir --is-inside-work-tree --is-inside-git-dir --is-bare-repository --is-shallow-repository --short? --verify -q,--quiet --symbolic --symbolic-full-name --all --branches? --tags? --remotes? --not --default: --show-superproject-working-tree --show-object-format? --git-path: --path-format: --local-env-vars --sq --revs-only --no-revs --flags --no-flags --parseopt! --sq-quote! --since: --until: --disambiguate: --exclude: --glob: --resolve-git-dir:r --shared-index-path --end-of-options
+describe | gitread | v* | --all --tags --contains --abbrev? --candidates: --exact-match --debug --long --match: --exclude: --always --first-parent --dirty? --broken?
+branch | gitread gitlist | v* | -a,--all -r,--remotes -l,--list -v,--verbose -vv -q,--quiet --show-current --contains? --no-contains? --merged? --no-merged? --points-at: --sort: --format: --color? --no-color --column? --no-column --abbrev? --no-abbrev -i,--ignore-case -d! -D! -m! -M! -c! -C! -f! -u:! --set-upstream-to:! --unset-upstream! --edit-description! -t! --track! --delete! --move! --copy! --force!
+tag | gitread gitlist | v* | -l,--list -n? --contains? --no-contains? --merged? --no-merged? --points-at: --sort: --format: --color? --column? --no-column -i,--ignore-case -v! -d! -a! -s! -f! -m:! -F:! -u:!
+remote | gitread gitremote | v* | -v,--verbose
+stash | gitread gitstash | v* | -p,--patch --stat? --name-only --name-status -u,--include-untracked --only-untracked --oneline --format: --pretty?
+config | gitread gitconfig | v* | --get: --get-all: --get-regexp: --get-urlmatch: -l,--list --local --global --system --worktree --name-only --show-origin --show-scope -z,--null --type: --bool --int --path --includes --no-includes --default: --bool-or-int -f:! --file:! --blob:! -e! --edit! --unset! --unset-all! --add! --replace-all! --rename-section! --remove-section!
+cat-file | gitread gitcontent | v* | -t -s -p -e --batch? --batch-check? --batch-all-objects --unordered --buffer --textconv! --filters! --follow-symlinks
+merge-base | gitread | v* | -a,--all --octopus --independent --is-ancestor --fork-point
+name-rev | gitread | v* | --tags --refs: --name-only --always --no-undefined --all --exclude:
+for-each-ref show-ref show-branch | gitread | v* | --count: --sort: --format: --color? --points-at: --merged? --no-merged? --contains? --no-contains? --head --heads,--branches --tags -d,--dereference -s,--hash? --verify -q,--quiet --abbrev? --exists: -a,--all -r,--remotes --current --topo-order --date-order --list --more: --no-name --sha1-name --topics --exclude: --ignore-case
+symbolic-ref | gitread gitsymref | v v | -q,--quiet --short --no-recurse --recurse -d! -m:!
+reflog | gitread gitreflog | v* |` + gitLog + ` -p --stat?
+count-objects | gitread | - | -v,--verbose -H,--human-readable
+check-ignore check-attr check-ref-format check-mailmap | gitread | v* | -q,--quiet -v,--verbose --stdin -z -n,--non-matching --no-index -a,--all --cached --branch --normalize --allow-onelevel
+cherry | gitread | v* | -v --abbrev?
+var | gitread gitvar | v | -l!
+version | safe | - | --build-options
+help | safe | v* | -a,--all -g,--guides -c,--config -w! -m! -i!
+worktree | gitread gitworktree | v* | --porcelain -z -v,--verbose
+submodule | gitread gitsub | v* | --recursive --cached -q,--quiet
+notes | gitread gitnotes | v* | --ref:
+bisect | gitread gitbisect | v* |
+verify-commit verify-tag verify-pack | gitread | v* | -v,--verbose --raw -s,--stat-only
+fsck | gitread | v* | --full --strict --no-dangling --unreachable --connectivity-only --no-progress --verbose
+add stage | gitadd | r* | -A,--all,--no-ignore-removal -u,--update -v,--verbose -n,--dry-run -f,--force -N,--intent-to-add --refresh --ignore-errors --ignore-missing --chmod: -i! -p! -e! --interactive! --patch! --edit! --pathspec-from-file:!
+mv | gitadd | w* | -v,--verbose -n,--dry-run -k
+archive | gitread gitarchive | v* | --format: -l,--list -v,--verbose --prefix: -o,--output:w --add-file:r --worktree-attributes -0 -1 -9 --remote:! --exec:!
+`
+
+// gitGlobals are the options before the subcommand that change nothing.
+var gitGlobals = []string{"--no-pager", "-P", "--no-optional-locks", "--no-replace-objects", "--literal-pathspecs", "--glob-pathspecs", "--noglob-pathspecs", "--icase-pathspecs", "--bare", "--no-advice", "--no-lazy-fetch"}
+
+// gitConfigSafe are settings that only change how output looks.
+var gitConfigSafe = []string{"color.ui", "color.diff", "color.status", "color.branch", "core.quotepath", "core.pager=cat", "pager.log=false", "pager.diff=false", "log.showsignature", "diff.renames", "diff.mnemonicprefix", "core.abbrev", "log.date", "core.fsmonitor=false", "advice.detachedhead", "core.hookspath=/dev/null", "diff.algorithm", "status.short", "grep.linenumber", "core.pager="}
+
+// runGit judges git by its subcommand.
+func runGit(c *call, _ *spec, _ parsed) {
+	args, ok := c.gitGlobal()
+	if !ok {
+		return
+	}
+	if len(args) == 0 {
+		c.raise(Risky, "%s is given no command", c.by())
+		return
+	}
+	if !args[0].lit || args[0].glob {
+		c.raise(Risky, "git's command, `%s`, is only known when it runs", args[0].show())
+		return
+	}
+	sub := args[0].text
+	c.sub = sub
+	c.name = "git " + clip(sub, 40)
+	c.args = args[1:]
+	if sp, ok := c.s.j.p.tables.git[sub]; ok {
+		p := c.parse(sp, c.args)
+		c.byRole(sp, p.operands)
+		c.gitCommand(sp, p)
+		return
+	}
+	c.gitChange(sub)
+}
+
+// gitGlobal reads the options before the subcommand.
+func (c *call) gitGlobal() ([]word, bool) {
+	args := c.args
+	for len(args) > 0 {
+		w := args[0]
+		if !w.lit || w.glob || len(w.text) < 2 || w.text[0] != '-' {
+			if w.mayBeOption() {
+				c.raise(Risky, "%s is given `%s`, which may be an option", c.by(), w.show())
+			}
+			return args, true
+		}
+		t := w.text
+		args = args[1:]
+		next := func() word {
+			if len(args) == 0 {
+				return lit("")
+			}
+			n := args[0]
+			args = args[1:]
+			return n
+		}
+		switch {
+		case in(gitGlobals, t):
+		case t == "--version", t == "-v", t == "--help", t == "-h", t == "--exec-path", t == "--html-path", t == "--man-path", t == "--info-path":
+			return nil, false
+		case t == "-C":
+			c.gitDir(next())
+		case t == "-c":
+			c.gitConfigArg(next())
+		case strings.HasPrefix(t, "-c") && len(t) > 2 && t[1] == 'c':
+			c.gitConfigArg(lit(t[2:]))
+		case t == "--git-dir", t == "--work-tree", t == "--namespace", t == "--super-prefix", t == "--config-env", t == "--attr-source":
+			next()
+			c.badOption(&parsed{}, t)
+		default:
+			c.badOption(&parsed{}, t)
+		}
+	}
+	return args, true
+}
+
+// gitDir judges -C: another repository has its own settings, which name commands.
+func (c *call) gitDir(w word) {
+	paths, known := c.s.targets(w)
+	if !known {
+		c.raise(Risky, "git works in `%s`, which is only known when it runs", w.show())
+	}
+	for _, p := range paths {
+		c.s.j.paths = appendOnce(c.s.j.paths, p)
+		if pl := c.s.placeOf(p); pl != placeWorkspace && pl != placeRoot {
+			c.raise(Risky, "git works in `%s`, outside the workspace", p)
+		}
+	}
+	sub := &call{s: c.s.child(), name: "cd", args: []word{w}}
+	runCd(sub)
+	c.s = sub.s
+}
+
+func (c *call) gitConfigArg(w word) {
+	t := strings.ToLower(w.text)
+	key, val, _ := strings.Cut(t, "=")
+	if w.lit && (in(gitConfigSafe, key) || in(gitConfigSafe, t)) {
+		return
+	}
+	c.raise(Risky, "git is given the setting `%s`, which may name a command", w.show())
+	val = strings.TrimPrefix(w.script()[min(len(key)+1, len(w.script())):], "!")
+	c.s.worst(val, "git")
+}
+
+// gitCommand judges a subcommand that the table knows.
+func (c *call) gitCommand(sp *spec, p parsed) {
+	c.out = flow{}
+	switch {
+	case sp.attr("gitread"):
+		c.gitRead()
+	case sp.attr("gitadd"):
+		c.raise(Risky, "%s changes the repository's index", c.by())
+	}
+	op := func(i int) word {
+		if i < len(p.operands) {
+			return p.operands[i]
+		}
+		return lit("")
+	}
+	n := len(p.operands)
+	first := op(0)
+	bad := func() { c.raise(Risky, "%s changes the repository", c.by()) }
+	switch {
+	case sp.attr("gitlist"):
+		if n > 0 && !p.has("-l", "--contains", "--merged", "--no-merged", "--no-contains", "--points-at", "-a", "-r", "-n") {
+			bad()
+		}
+	case sp.attr("gitremote"):
+		if n > 0 && !first.is("get-url") {
+			c.raise(Risky, "%s changes remotes or asks one", c.by())
+		}
+	case sp.attr("gitstash"):
+		if !first.is("list", "show") {
+			bad()
+			if first.is("drop", "clear") {
+				c.raise(Risky, "%s throws saved changes away", c.by())
+			}
+		}
+	case sp.attr("gitconfig"):
+		if !p.has("--get", "--get-all", "--get-regexp", "--get-urlmatch", "-l") && !first.is("get", "list") && n != 1 {
+			c.raise(Risky, "%s changes git's settings, which name commands", c.by())
+		}
+		if n > 0 && !first.is("get", "list") && p.has("--get") && n > 1 {
+			bad()
+		}
+	case sp.attr("gitsymref"):
+		if n > 1 {
+			bad()
+		}
+	case sp.attr("gitreflog"):
+		if first.is("expire", "delete", "drop") {
+			c.raise(Critical, "%s throws away what only the reflog still holds", c.by())
+		}
+	case sp.attr("gitworktree"):
+		if !first.is("list") {
+			bad()
+		}
+	case sp.attr("gitsub"):
+		if n > 0 && !first.is("status", "summary") {
+			c.raise(Risky, "%s changes or downloads submodules", c.by())
+		}
+	case sp.attr("gitnotes"):
+		if n > 0 && !first.is("list", "show", "get-ref") {
+			bad()
+		}
+	case sp.attr("gitbisect"):
+		if !first.is("log", "view", "visualize") {
+			bad()
+			c.suspicious(append(lits(c.name), c.args...))
+		}
+	}
+	if sp.attr("gitcontent") {
+		for _, w := range p.operands {
+			if i := strings.IndexByte(w.text, ':'); w.lit && i > 0 {
+				c.read(lit(w.text[i+1:]), false)
+			} else if w.lit && !strings.Contains(w.text, "..") {
+				c.read(w, false)
+			}
+		}
+	}
+	c.gitOut(p)
+}
+
+// gitOut says what a read command prints.
+func (c *call) gitOut(p parsed) {
+	switch c.sub {
+	case "rev-parse", "merge-base", "symbolic-ref", "branch", "name-rev":
+		c.out = flow{class: class{noDash: true}}
+	case "ls-files":
+		c.out = flow{class: class{inside: false}}
+	case "rev-list":
+		c.out = flow{class: class{noDash: true, num: p.has("--count")}}
+	case "config":
+		c.out = flow{}
+	}
+}
+
+// gitRead judges git's read commands, which run with hooks, pagers, fsmonitor
+// and external diff switched off.
+func (c *call) gitRead() {
+	if c.s.remote != "" || !c.s.j.env.Isolated {
+		c.raise(Risky, "%s may run what the repository's settings name, and nothing confines it here", c.by())
+	}
+}
+
+// gitChange judges the subcommands that change something.
+func (c *call) gitChange(sub string) {
+	has := func(names ...string) bool {
+		for _, w := range c.args {
+			if w.is(names...) {
+				return true
+			}
+			for _, n := range names {
+				if w.lit && strings.HasPrefix(n, "--") && strings.HasPrefix(w.text, n+"=") {
+					return true
+				}
+				// A cluster of short options, or an abbreviation.
+				if w.lit && len(n) == 2 && len(w.text) > 2 && w.text[0] == '-' && w.text[1] != '-' && strings.Contains(w.text, n[1:]) {
+					return true
+				}
+				if w.lit && strings.HasPrefix(n, "--") && len(w.text) > 4 && strings.HasPrefix(n, w.text) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	switch sub {
+	case "push":
+		c.gitPush(has)
+	case "commit":
+		c.raise(Risky, "%s runs the repository's hooks", c.by())
+	case "fetch", "pull", "clone", "ls-remote", "remote-update":
+		c.raise(Risky, "%s talks to another machine", c.by())
+		c.gitRemoteArgs(has)
+		if sub == "clone" {
+			c.gitClone()
+		}
+		c.out = flow{net: true, from: c.name}
+	case "reset", "checkout", "restore", "switch", "clean", "rm", "revert", "merge", "rebase", "cherry-pick", "am", "apply", "stash":
+		c.raise(Risky, "%s changes the working tree and may throw changes away", c.by())
+		if has("--exec", "-x") {
+			c.suspicious(append(lits(c.name), c.args...))
+		}
+	case "gc", "prune", "repack", "update-ref", "filter-branch", "filter-repo", "replace":
+		c.raise(Risky, "%s rewrites or throws away history", c.by())
+		c.suspicious(append(lits(c.name), c.args...))
+	case "send-email", "request-pull", "daemon", "instaweb", "svn", "p4":
+		c.raise(Risky, "%s talks to other machines", c.by())
+	default:
+		c.raise(Risky, "%s is not a git command that the policy knows", c.by())
+		c.suspicious(append(lits(c.name), c.args...))
+	}
+}
+
+func (c *call) gitRemoteArgs(has func(...string) bool) {
+	if has("--upload-pack", "-u", "--receive-pack", "--exec") {
+		c.raise(Risky, "%s runs a command given by an option", c.by())
+	}
+	for _, w := range c.args {
+		t := w.script()
+		if strings.HasPrefix(t, "ext::") {
+			c.raise(Risky, "%s runs the command in its address", c.by())
+			c.s.worst(strings.TrimPrefix(t, "ext::"), c.by())
+		}
+		if _, v, ok := strings.Cut(t, "="); ok && (strings.HasPrefix(t, "--upload-pa") || strings.HasPrefix(t, "--receive-pa") || strings.HasPrefix(t, "--exec") || strings.HasPrefix(t, "--config") || strings.HasPrefix(t, "-c")) {
+			c.s.worst(v, c.by())
+		}
+		if strings.Contains(t, "://") || strings.Contains(t, "@") {
+			c.host(w)
+		}
+	}
+}
+
+// gitClone remembers that what it makes was downloaded.
+func (c *call) gitClone() {
+	var ops []word
+	for i := 0; i < len(c.args); i++ {
+		w := c.args[i]
+		if w.is("-b", "--branch", "--depth", "-o", "--origin", "-c", "--config", "-j", "--jobs", "--filter", "--reference", "--template", "-u", "--upload-pack", "--separate-git-dir") {
+			i++
+			continue
+		}
+		if w.lit && strings.HasPrefix(w.text, "-") {
+			continue
+		}
+		ops = append(ops, w)
+	}
+	if len(ops) == 0 {
+		return
+	}
+	dst := ""
+	if len(ops) > 1 {
+		dst = ops[1].text
+		c.write(ops[1])
+	} else if ops[0].lit {
+		u := strings.TrimSuffix(strings.TrimRight(ops[0].text, "/"), ".git")
+		dst = u[strings.LastIndexAny(u, "/:")+1:]
+	}
+	if dst == "" {
+		return
+	}
+	for _, p := range c.s.resolve(dst) {
+		c.s.setFile(p, flow{net: true, from: "git clone"}, false)
+	}
+}
+
+// gitPush judges push: forcing, deleting and mirroring cannot be undone by us.
+func (c *call) gitPush(has func(...string) bool) {
+	c.raise(Risky, "%s changes another machine", c.by())
+	c.gitRemoteArgs(has)
+	if has("--force", "-f", "--force-with-lease", "--force-if-includes", "--mirror", "--delete", "-d", "--prune") {
+		c.raise(Critical, "%s overwrites or deletes what others have", c.by())
+	}
+	for _, w := range c.args {
+		if w.lit && (strings.HasPrefix(w.text, "+") || (strings.HasPrefix(w.text, ":") && len(w.text) > 1)) {
+			c.raise(Critical, "%s overwrites or deletes `%s` for others", c.by(), strings.TrimLeft(w.text, "+:"))
+		}
+	}
+	for _, w := range c.args {
+		if w.flow.secret {
+			c.raise(Critical, "%s sends out what `%s` read, which may hold credentials", c.by(), w.flow.from)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package policy
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// maxCommand is how long a command may be, in bytes, to be judged and shown.
+	maxCommand = 64 << 10 // 64 KiB
+	// maxDisplayLines is how many lines a person can be asked to read.
+	maxDisplayLines = 4_000
+)
+
+// Needs returns what the sandbox must look at before command is judged. It is
+// what a judgement without facts asks about; facts may lead to further needs,
+// which [Verdict.Paths] holds.
+func (p *Policy) Needs(command string, env Env) Needs {
+	j := p.newJudge(env, Facts{})
+	j.command(command)
+	return Needs{Paths: sorted(j.paths), Globs: sorted(j.globs), Heads: sorted(j.heads)}
+}
+
+// Judge returns the verdict on a command.
+func (p *Policy) Judge(command string, env Env, facts Facts) Verdict {
+	j := p.newJudge(env, facts)
+	j.command(command)
+	return j.verdict(command)
+}
+
+// JudgeWrite returns the verdict on writing content to path by a file tool.
+// path may be relative to env.Cwd; facts hold where it resolves to.
+func (p *Policy) JudgeWrite(path string, content []byte, env Env, facts Facts) Verdict {
+	j := p.newJudge(env, facts)
+	s := j.newScope()
+	if path == "" || strings.IndexByte(path, 0) >= 0 || !utf8.ValidString(path) {
+		j.raise(0, Risky, "the path is not one that can be written")
+	} else {
+		if unseen(path) {
+			j.raise(0, Risky, "the path holds characters that do not show")
+		}
+		s.writeTo(lit(path), "the write")
+	}
+	v := j.verdict(path)
+	v.Displayable = v.Displayable && len(content) <= 8*maxCommand
+	return v
+}
+
+// JudgeStdin returns the verdict on sending text to a running program: for a
+// shell a script, for anything else it asks, unless a rule allows that
+// program's input.
+func (p *Policy) JudgeStdin(program, text string, env Env, facts Facts) Verdict {
+	j := p.newJudge(env, facts)
+	name := program[strings.LastIndexByte(program, '/')+1:]
+	switch {
+	case in([]string{"sh", "bash", "dash", "ash"}, name):
+		j.shellStdin(name, text)
+	default:
+		if t, ok := p.stdinPrograms[name]; ok {
+			j.raise(0, t, fmt.Sprintf("`%s` may be sent text, by a rule", name))
+			break
+		}
+		j.raise(0, Risky, fmt.Sprintf("`%s` is sent text, and what it does with it is not known", clip(name, 60)))
+		s := j.newScope()
+		c := &call{s: s, name: name}
+		c.code(text)
+		s.loseCwd()
+		s.worst(text, c.by())
+		c.sqlText(text)
+	}
+	return j.verdict(text)
+}
+
+// shellStdin judges text for a running shell, whose directory, variables and
+// functions are not known.
+func (j *judge) shellStdin(name, text string) {
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		j.raise(0, Risky, "the text does not end its last line, so what comes next is part of it")
+	}
+	if !j.readable(text) {
+		return
+	}
+	s := j.newScope()
+	s.loseCwd()
+	s.argsKnown = false
+	lang := ShellBash
+	if name != "bash" {
+		lang = ShellSh
+	}
+	s.runScript(text, scriptOpts{what: "`" + name + "`", lang: lang, same: lang == s.lang})
+}
+
+func (p *Policy) newJudge(env Env, facts Facts) *judge {
+	if env.Shell == "" {
+		env.Shell = ShellBash
+	}
+	env.Cwd, env.Home, env.Workspace = cleanAbs(env.Cwd), cleanAbs(env.Home), cleanAbs(env.Workspace)
+	return &judge{p: p, env: env, facts: facts}
+}
+
+// cleanAbs keeps only absolute paths: others would be read against this
+// process's directory.
+func cleanAbs(p string) string {
+	if !strings.HasPrefix(p, "/") {
+		return ""
+	}
+	return cleanPath(p)
+}
+
+func (j *judge) newScope() *scope {
+	s := &scope{j: j, lang: j.env.Shell, argsKnown: true, stdin: flow{none: true}}
+	if j.env.Cwd != "" {
+		s.cwds = []string{j.env.Cwd}
+	} else {
+		s.cwdUnknown = true
+	}
+	return s
+}
+
+// command judges a whole command line.
+func (j *judge) command(text string) {
+	if !j.readable(text) {
+		return
+	}
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	f, err := j.p.parse(text, j.env.Shell)
+	if err != nil {
+		j.raise(0, Risky, fmt.Sprintf("the command does not parse as %s: %s", j.env.Shell, parseError(err)))
+		s := j.newScope()
+		if j.env.Shell == ShellSh {
+			s.worst(text, "the command")
+		}
+		return
+	}
+	s := j.newScope()
+	s.stmts(f.Stmts, flow{none: true})
+	s.uncalled()
+}
+
+// readable raises for text that cannot be judged or shown as it is, and reports
+// whether judging makes sense.
+func (j *judge) readable(text string) bool {
+	switch {
+	case len(text) > maxCommand:
+		j.raise(0, Risky, fmt.Sprintf("the command is longer than %d bytes", maxCommand))
+		return false
+	case strings.IndexByte(text, 0) >= 0:
+		j.raise(0, Risky, "the command holds a NUL byte, which shells drop or stop at")
+		return false
+	case !utf8.ValidString(text):
+		j.raise(0, Risky, "the command is not valid UTF-8")
+	}
+	if unseen(text) {
+		j.raise(0, Risky, "the command holds characters that do not show or look like others")
+	}
+	if padded(text) {
+		j.raise(0, Risky, "the command holds a long run of blanks, which can push the rest out of sight")
+	}
+	return true
+}
+
+// verdict closes the judgement.
+func (j *judge) verdict(text string) Verdict {
+	show, whole := display(text)
+	if !whole && j.tier < Risky {
+		j.raise(0, Risky, "the command is too long to be shown whole")
+	}
+	v := Verdict{
+		Tier: j.tier, Reasons: j.reasons, Operands: sorted(j.operands), Paths: sorted(j.paths),
+		EnvChanges: j.changes, Display: show, Displayable: whole, PackageInstall: j.install,
+	}
+	sort.SliceStable(v.Reasons, func(a, b int) bool { return v.Reasons[a].Segment < v.Reasons[b].Segment })
+	return v
+}
+
+func sorted(list []string) []string {
+	sort.Strings(list)
+	return list
+}

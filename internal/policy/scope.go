@@ -1,0 +1,273 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+const (
+	maxVisits = 20_000 // nodes judged for one command, loops and functions unrolled
+	maxDepth  = 40     // scripts, substitutions and wrappers inside one another
+	maxCwds   = 4      // directories that a command may be in, after a branch
+	maxListed = 256    // paths, operands and reasons that a verdict lists
+)
+
+// judge is the state of one judgement.
+type judge struct {
+	p      *Policy
+	env    Env
+	facts  Facts
+	visits int
+	depth  int
+	seg    int // the segment being judged; 0 for the whole command
+	segs   map[syntax.Node]int
+	nsegs  int
+	nested int // inside a literal script: no new segments
+
+	tier     Tier
+	cur      Tier // the highest tier since the command being judged began
+	quiet    int  // judging what a command might run, for its worst only
+	reasons  []Reason
+	operands []string
+	paths    []string
+	globs    []string
+	heads    []string
+	changes  []string
+	install  bool
+	samples  []string
+	funcs    []*function // in the order of declaration
+}
+
+func (j *judge) raise(seg int, t Tier, text string) {
+	j.tier, j.cur = max(j.tier, t), max(j.cur, t)
+	if len(j.reasons) >= maxListed {
+		return
+	}
+	for _, r := range j.reasons {
+		if r.Segment == seg && r.Text == text {
+			return
+		}
+	}
+	j.reasons = append(j.reasons, Reason{Segment: seg, Tier: t, Text: text})
+}
+
+// mark is where a judgement stood when a command began.
+type mark struct {
+	tier, cur Tier
+	reasons   int
+}
+
+func (j *judge) mark() mark {
+	m := mark{tier: j.tier, cur: j.cur, reasons: len(j.reasons)}
+	j.cur = Safe
+	return m
+}
+
+// spend counts one visited node, and reports whether judging may go on.
+func (j *judge) spend() bool {
+	j.visits++
+	if j.visits == maxVisits {
+		j.raise(0, Risky, "the command is too complex to be judged whole")
+	}
+	return j.visits < maxVisits
+}
+
+func appendOnce(list []string, s string) []string {
+	if s == "" || len(list) >= maxListed {
+		return list
+	}
+	for _, have := range list {
+		if have == s {
+			return list
+		}
+	}
+	return append(list, s)
+}
+
+// scope is one shell's state as far as it is known.
+type scope struct {
+	j          *judge
+	lang       Shell
+	cwds       []string // where it may be
+	cwdUnknown bool
+	oldpwd     string
+	remote     string // the command that runs this somewhere else, such as "ssh"
+	vars       map[string]variable
+	funcs      map[string]*function
+	files      map[string]flow   // what this command wrote to files, by absolute path
+	links      map[string]string // symbolic links that this command made
+	args       []string          // positional parameters
+	argsKnown  bool
+	argsClass  class
+	dotglob    bool
+	stdin      flow
+	shared     bool // the maps belong to the parent too: copy before writing
+
+	// While one word or command is expanded:
+	pending []*syntax.ProcSubst
+	psub    *flow
+}
+
+type function struct {
+	body   *syntax.Stmt
+	depth  int // calls in progress
+	called bool
+}
+
+func (s *scope) raise(t Tier, format string, args ...any) {
+	if len(args) > 0 {
+		format = fmt.Sprintf(format, args...)
+	}
+	s.j.raise(s.j.seg, t, format)
+}
+
+// child is a copy of the shell: a subshell, a substitution, a pipeline's part.
+func (s *scope) child() *scope {
+	c := *s
+	c.shared, s.shared = true, true
+	c.pending, c.psub = nil, nil
+	return &c
+}
+
+// own makes the maps this scope's alone.
+func (s *scope) own() {
+	if s.shared {
+		s.vars, s.funcs = maps.Clone(s.vars), maps.Clone(s.funcs)
+		s.files, s.links = maps.Clone(s.files), maps.Clone(s.links)
+		s.shared = false
+	}
+	if s.vars == nil {
+		s.vars = map[string]variable{}
+	}
+	if s.funcs == nil {
+		s.funcs = map[string]*function{}
+	}
+	if s.files == nil {
+		s.files = map[string]flow{}
+	}
+	if s.links == nil {
+		s.links = map[string]string{}
+	}
+}
+
+// setVar records a variable without judging its name.
+func (s *scope) setVar(name string, v variable) {
+	s.own()
+	v.set = true
+	if old, ok := s.vars[name]; ok && old.exported {
+		v.exported = true
+	}
+	s.vars[name] = v
+}
+
+// setFile records what this command wrote to a file.
+func (s *scope) setFile(path string, f flow, add bool) {
+	if path == "" || (f.known && len(f.text) > maxKnownText) {
+		return
+	}
+	s.own()
+	if old, ok := s.files[path]; ok && add {
+		f = old.and(f)
+	} else if add && !ok {
+		f = f.unread()
+	}
+	s.files[path] = f
+}
+
+// merge makes s what it is after a branch that may or may not have been taken.
+func (s *scope) merge(o *scope) {
+	s.own()
+	for _, c := range o.cwds {
+		s.addCwd(c)
+	}
+	s.cwdUnknown = s.cwdUnknown || o.cwdUnknown
+	for k, v := range o.vars {
+		old, ok := s.vars[k]
+		if ok && old.known && v.known && old.val == v.val {
+			continue
+		}
+		if !ok {
+			old = s.variable(k)
+		}
+		n := variable{set: true, exported: old.exported || v.exported, flow: old.flow.with(v.flow)}
+		n.class = old.asClass().meet(v.asClass())
+		s.vars[k] = n
+	}
+	for k := range s.vars {
+		if _, ok := o.vars[k]; !ok {
+			v := s.vars[k]
+			s.vars[k] = variable{set: true, exported: v.exported, flow: v.flow, class: v.asClass().meet(o.variable(k).asClass())}
+		}
+	}
+	for k, f := range o.funcs {
+		s.funcs[k] = f
+	}
+	for k, f := range o.files {
+		if old, ok := s.files[k]; ok {
+			f = f.and(old).unread()
+		}
+		s.files[k] = f
+	}
+	for k, l := range o.links {
+		s.links[k] = l
+	}
+	s.dotglob = s.dotglob || o.dotglob
+	if !o.argsKnown {
+		s.argsKnown = false
+	}
+}
+
+// asClass is what is known about a variable once its text is forgotten.
+func (v variable) asClass() class {
+	if !v.known {
+		return v.class
+	}
+	c := class{noDash: v.val != "" && v.val[0] != '-'}
+	c.num = v.val != "" && strings.Trim(v.val, "0123456789") == ""
+	c.inside = c.noDash && v.val[0] != '/' && v.val[0] != '.' && !strings.Contains(v.val, "..") && !strings.Contains(v.val, "/.")
+	return c
+}
+
+func (s *scope) addCwd(dir string) {
+	for _, have := range s.cwds {
+		if have == dir {
+			return
+		}
+	}
+	if len(s.cwds) >= maxCwds {
+		s.cwdUnknown = true
+		return
+	}
+	s.cwds = append(append([]string(nil), s.cwds...), dir)
+}
+
+func (s *scope) setCwd(dir string) {
+	if len(s.cwds) == 1 && !s.cwdUnknown {
+		s.oldpwd = s.cwds[0]
+	} else {
+		s.oldpwd = ""
+	}
+	s.cwds, s.cwdUnknown = []string{dir}, false
+}
+
+func (s *scope) loseCwd() {
+	s.cwds, s.cwdUnknown, s.oldpwd = nil, true, ""
+}
+
+// assign judges and records an assignment that changes this shell.
+func (s *scope) assign(name string, v variable) {
+	s.special(name, v)
+	s.setVar(name, v)
+}
+
+// source is a node's text for people.
+func source(n syntax.Node) string {
+	var b strings.Builder
+	if err := syntax.NewPrinter(syntax.Minify(true)).Print(&b, n); err != nil {
+		return "…"
+	}
+	return b.String()
+}

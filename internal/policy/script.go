@@ -1,0 +1,166 @@
+package policy
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// scriptOpts is how a script is run.
+type scriptOpts struct {
+	what   string // the command that runs it, for reasons
+	lang   Shell
+	args   []word // $1 and on
+	stdin  flow
+	same   bool   // in this shell: eval, source
+	remote string // somewhere else, by this command
+}
+
+// runScript judges a script given as text.
+func (s *scope) runScript(text string, o scriptOpts) flow {
+	if o.lang == "" {
+		o.lang = ShellBash
+	}
+	if o.same {
+		o.lang = s.lang
+	}
+	if len(text) > maxCommand {
+		s.raise(Risky, "the script that %s runs is too long to be judged", o.what)
+		return flow{}
+	}
+	if s.j.depth++; s.j.depth > maxDepth {
+		s.raise(Risky, "the command is nested too deeply to be judged whole")
+		s.j.depth--
+		return flow{}
+	}
+	defer func() { s.j.depth-- }()
+	f, err := s.j.p.parse(text, o.lang)
+	if err != nil && o.lang == ShellSh {
+		if f, err = s.j.p.parse(text, ShellBash); err == nil {
+			s.raise(Risky, "the script that %s runs is not plain sh", o.what)
+		}
+	}
+	if err != nil {
+		s.raise(Risky, "the script that %s runs does not parse: %s", o.what, parseError(err))
+		return flow{}
+	}
+	sub := s
+	if !o.same {
+		sub = s.fresh(o)
+	}
+	if unseen(text) {
+		s.raise(Risky, "the script that %s runs holds characters that do not show", o.what)
+	}
+	s.j.nested++
+	defer func() { s.j.nested-- }()
+	return sub.stmts(f.Stmts, o.stdin)
+}
+
+// fresh is the state of a new shell that this one starts.
+func (s *scope) fresh(o scriptOpts) *scope {
+	c := s.child()
+	c.lang, c.dotglob, c.stdin = o.lang, false, o.stdin
+	c.funcs = nil
+	vars := map[string]variable{}
+	for k, v := range s.vars {
+		if v.exported {
+			vars[k] = v
+		}
+	}
+	c.vars = vars
+	c.args, c.argsKnown, c.argsClass = nil, true, class{}
+	for _, a := range o.args {
+		if !a.lit || a.glob {
+			c.args, c.argsKnown = nil, false
+			break
+		}
+		c.args = append(c.args, a.text)
+	}
+	if o.remote != "" {
+		c.remote = o.remote
+		c.loseCwd()
+		c.files, c.links = nil, nil
+	}
+	// The maps that were kept are the parent's too.
+	c.shared = true
+	return c
+}
+
+// sub starts a judgement of what a command might run, whose reasons do not count.
+func (j *judge) sub() *judge {
+	return &judge{p: j.p, env: j.env, facts: j.facts, visits: j.visits, depth: j.depth, quiet: j.quiet + 1, nested: 1}
+}
+
+// maxQuiet bounds guesses inside guesses.
+const maxQuiet = 3
+
+// worst judges text that a command may run as a script, and raises only when
+// that would be critical.
+func (s *scope) worst(text, by string) {
+	if s.j.quiet >= maxQuiet || len(text) > maxCommand || strings.TrimSpace(text) == "" {
+		return
+	}
+	f, err := s.j.p.parse(text, ShellBash)
+	if err != nil {
+		return
+	}
+	sub := s.j.sub()
+	c := s.child()
+	c.j = sub
+	c.stmts(f.Stmts, flow{})
+	c.uncalled()
+	s.takeWorst(sub, text, by)
+}
+
+// worstWords is worst for a command given as words.
+func (s *scope) worstWords(ws []word, by string) {
+	if s.j.quiet >= maxQuiet {
+		return
+	}
+	sub := s.j.sub()
+	c := s.child()
+	c.j = sub
+	c.run(ws, flow{}, runOpts{noFuncs: true})
+	var text []string
+	for _, w := range ws {
+		text = append(text, w.show())
+	}
+	s.takeWorst(sub, strings.Join(text, " "), by)
+}
+
+func (s *scope) takeWorst(sub *judge, text, by string) {
+	s.j.visits = sub.visits
+	if sub.tier < Critical {
+		return
+	}
+	why := ""
+	for _, r := range sub.reasons {
+		if r.Tier == sub.tier {
+			why = ": " + r.Text
+			break
+		}
+	}
+	s.raise(sub.tier, "%s may run `%s`%s", by, clip(strings.TrimSpace(text), 80), why)
+}
+
+// parse parses text in a shell's language.
+func (p *Policy) parse(text string, lang Shell) (*syntax.File, error) {
+	pool := &p.bash
+	if lang == ShellSh {
+		pool = &p.sh
+	}
+	parser, ok := pool.Get().(*syntax.Parser)
+	if !ok {
+		v := syntax.LangBash
+		if lang == ShellSh {
+			v = syntax.LangPOSIX
+		}
+		parser = syntax.NewParser(syntax.Variant(v))
+	}
+	f, err := parser.Parse(strings.NewReader(text), "")
+	pool.Put(parser)
+	return f, err
+}
+
+// parseError is a parser's message without its position's file name.
+func parseError(err error) string { return clip(err.Error(), 120) }

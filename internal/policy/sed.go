@@ -1,0 +1,369 @@
+package policy
+
+import "strings"
+
+// runSed judges sed: its options, and every command of its script.
+func runSed(c *call, _ *spec, _ parsed) {
+	var scripts, files []word
+	quiet, inPlace, sandbox, haveScript, options := false, false, false, false, true
+	for i := 0; i < len(c.args); i++ {
+		w := c.args[i]
+		t := w.text
+		switch {
+		case !options || !w.lit || w.glob || len(t) < 2 || t[0] != '-':
+			if options && w.mayBeOption() {
+				c.maybeOption(sedSpec, w)
+			}
+			files = append(files, w)
+		case t == "--":
+			options = false
+		case strings.HasPrefix(t, "--"):
+			name, val, attached := strings.Cut(t, "=")
+			o := sedSpec.long(name)
+			if o == nil {
+				c.badOption(&parsed{}, t)
+				continue
+			}
+			v := lit(val)
+			if o.mode == argRequired && !attached {
+				if i+1 >= len(c.args) {
+					continue
+				}
+				i++
+				v = c.args[i]
+			}
+			switch o.key() {
+			case "-e":
+				scripts, haveScript = append(scripts, v), true
+			case "-f":
+				haveScript = true
+				c.sedFile(v)
+			case "-i":
+				inPlace = true
+				c.sedSuffix(v)
+			case "-n":
+				quiet = true
+			case "--sandbox":
+				sandbox = true
+			}
+		default:
+			for k := 1; k < len(t); k++ {
+				switch t[k] {
+				case 'n':
+					quiet = true
+				case 'E', 'r', 's', 'u', 'z':
+				case 'i':
+					inPlace = true
+					c.sedSuffix(lit(t[k+1:]))
+					k = len(t)
+				case 'e', 'f', 'l':
+					v := lit(t[k+1:])
+					if v.text == "" {
+						if i+1 >= len(c.args) {
+							break
+						}
+						i++
+						v = c.args[i]
+					}
+					if t[k] == 'e' {
+						scripts, haveScript = append(scripts, v), true
+					} else if t[k] == 'f' {
+						haveScript = true
+						c.sedFile(v)
+					}
+					k = len(t)
+				default:
+					c.badOption(&parsed{}, t)
+					k = len(t)
+				}
+			}
+		}
+	}
+	if !haveScript && len(files) > 0 {
+		scripts, files = files[:1], files[1:]
+	}
+	_ = quiet
+	if sandbox {
+		scripts = nil
+	}
+	for _, s := range scripts {
+		c.sedScript(s)
+	}
+	c.sedFiles(files, inPlace)
+}
+
+func (c *call) sedFiles(files []word, inPlace bool) {
+	for _, f := range files {
+		if inPlace {
+			c.write(f)
+		} else {
+			c.out = c.out.and(c.read(f, false))
+		}
+	}
+	if inPlace {
+		c.out = flow{known: true}
+		return
+	}
+	if len(files) == 0 {
+		c.out = c.in
+	}
+	c.out = c.out.unread()
+}
+
+// sedSuffix judges the backup suffix of -i: one with a slash or a star names
+// another place.
+func (c *call) sedSuffix(v word) {
+	if strings.ContainsAny(v.text, "/*") || !v.lit {
+		c.raise(Risky, "%s keeps backups in a place that its suffix names", c.by())
+	}
+}
+
+func (c *call) sedFile(v word) {
+	c.raise(Risky, "%s runs the script `%s`", c.by(), v.show())
+	for _, p := range c.s.resolve(v.text) {
+		c.operand(p)
+	}
+}
+
+var sedSpec = mustSpec("sed | full | v* | -n,--quiet,--silent --debug -e,--expression: -f,--file: --follow-symlinks -i,--in-place? -l,--line-length: --posix -E,-r,--regexp-extended -s,--separate --sandbox -u,--unbuffered -z,--null-data --help --version -x!")
+
+// sedScript judges each command of a sed script.
+func (c *call) sedScript(w word) {
+	if !w.lit {
+		// Unknown parts inside a fixed script, such as s/x/$Y/, may hold anything.
+		if w.num && strings.Trim(w.text, "0123456789,p$dq!") == "" {
+			return
+		}
+		c.raise(Risky, "%s is given a script that is only known when it runs: `%s`", c.by(), w.show())
+		c.sedParse(w.sample)
+		return
+	}
+	c.sedParse(w.text)
+}
+
+func (c *call) sedParse(text string) {
+	p := sedParser{s: text}
+	if !p.script(c) {
+		c.raise(Risky, "%s is given a script that is not understood: `%s`", c.by(), clip(text, 60))
+	}
+}
+
+type sedParser struct {
+	s     string
+	i     int
+	depth int
+}
+
+func (p *sedParser) peek() byte {
+	if p.i < len(p.s) {
+		return p.s[p.i]
+	}
+	return 0
+}
+
+func (p *sedParser) skip(chars string) {
+	for p.i < len(p.s) && strings.IndexByte(chars, p.s[p.i]) >= 0 {
+		p.i++
+	}
+}
+
+// script reads commands until the end, and reports whether it understood all.
+func (p *sedParser) script(c *call) bool {
+	for {
+		p.skip(" \t\n;")
+		if p.i >= len(p.s) {
+			return p.depth == 0
+		}
+		if p.s[p.i] == '#' {
+			p.line()
+			continue
+		}
+		if !p.address() {
+			return false
+		}
+		if !p.command(c) {
+			return false
+		}
+	}
+}
+
+func (p *sedParser) line() string {
+	start := p.i
+	for p.i < len(p.s) && p.s[p.i] != '\n' {
+		p.i++
+	}
+	return p.s[start:p.i]
+}
+
+// address reads addr[,addr][!].
+func (p *sedParser) address() bool {
+	for n := 0; n < 2; n++ {
+		p.skip(" \t")
+		switch b := p.peek(); {
+		case b >= '0' && b <= '9':
+			p.skip("0123456789")
+			if p.peek() == '~' {
+				p.i++
+				p.skip("0123456789")
+			}
+		case b == '$':
+			p.i++
+		case (b == '+' || b == '~') && n == 1:
+			p.i++
+			p.skip("0123456789")
+		case b == '/' || b == '\\':
+			d := b
+			if b == '\\' {
+				p.i++
+				d = p.peek()
+			}
+			p.i++
+			if !p.until(d) {
+				return false
+			}
+			p.skip("IM")
+		default:
+			if n == 1 {
+				return false
+			}
+		}
+		p.skip(" \t")
+		if n == 0 && p.peek() == ',' {
+			p.i++
+			continue
+		}
+		break
+	}
+	p.skip(" \t")
+	for p.peek() == '!' {
+		p.i++
+		p.skip(" \t")
+	}
+	return true
+}
+
+// until moves past the next unescaped delimiter, which inside brackets does not
+// count.
+func (p *sedParser) until(d byte) bool {
+	for p.i < len(p.s) {
+		switch b := p.s[p.i]; {
+		case b == '\\':
+			p.i += 2
+			continue
+		case b == d:
+			p.i++
+			return true
+		case b == '\n' && d != '\n':
+			// A newline may stand in a replacement only after a backslash, but sed
+			// accepts it in y and in patterns of some versions.
+		}
+		p.i++
+	}
+	return false
+}
+
+// end reads what may follow a command.
+func (p *sedParser) end() bool {
+	p.skip(" \t")
+	switch p.peek() {
+	case 0:
+		return p.i >= len(p.s)
+	case ';', '\n':
+		p.i++
+		return true
+	case '}', '#':
+		return true
+	}
+	return false
+}
+
+func (p *sedParser) command(c *call) bool {
+	b := p.peek()
+	p.i++
+	switch b {
+	case '{':
+		p.depth++
+		return p.depth < 64
+	case '}':
+		p.depth--
+		return p.depth >= 0 && p.end()
+	case '=', 'd', 'D', 'g', 'G', 'h', 'H', 'n', 'N', 'p', 'P', 'x', 'z', 'F':
+		return p.end()
+	case 'q', 'Q', 'l', 'L':
+		p.skip(" \t0123456789")
+		return p.end()
+	case 'a', 'i', 'c':
+		return p.text()
+	case ':', 'b', 't', 'T':
+		for p.i < len(p.s) && p.s[p.i] != '\n' && p.s[p.i] != ';' {
+			p.i++
+		}
+		return true
+	case 'y':
+		d := p.peek()
+		p.i++
+		return p.until(d) && p.until(d) && p.end()
+	case 's':
+		return p.substitute(c)
+	case 'r', 'R':
+		c.out = c.out.and(c.read(lit(strings.TrimLeft(p.line(), " \t")), false))
+		return true
+	case 'w', 'W':
+		c.write(lit(strings.TrimLeft(p.line(), " \t")))
+		return true
+	case 'e':
+		cmd := strings.TrimSpace(p.line())
+		c.raise(Risky, "%s runs `%s`", c.by(), clip(cmd, 60))
+		c.s.worst(cmd, c.by())
+		return true
+	}
+	return false
+}
+
+// text reads the text of a, i and c, which ends at an unescaped newline.
+func (p *sedParser) text() bool {
+	for p.i < len(p.s) {
+		if p.s[p.i] == '\\' {
+			p.i += 2
+			continue
+		}
+		if p.s[p.i] == '\n' {
+			break
+		}
+		p.i++
+	}
+	p.i = min(p.i, len(p.s))
+	return true
+}
+
+func (p *sedParser) substitute(c *call) bool {
+	d := p.peek()
+	if d == 0 || d == '\n' || d == '\\' {
+		return false
+	}
+	p.i++
+	if !p.until(d) {
+		return false
+	}
+	start := p.i
+	if !p.until(d) {
+		return false
+	}
+	with := p.s[start : p.i-1]
+	for {
+		switch b := p.peek(); {
+		case b == 'g' || b == 'p' || b == 'i' || b == 'I' || b == 'm' || b == 'M' || (b >= '0' && b <= '9'):
+			p.i++
+		case b == 'e':
+			p.i++
+			c.raise(Risky, "%s runs what its `s` command makes, `%s`", c.by(), clip(with, 60))
+			c.s.worst(with, c.by())
+		case b == 'w':
+			p.i++
+			c.write(lit(strings.TrimLeft(p.line(), " \t")))
+			return true
+		default:
+			return p.end()
+		}
+	}
+}
