@@ -66,7 +66,8 @@ function withPending(app, el, then) {
 
 function takeBack(app, thread, p) {
   thread.pending = thread.pending.filter((x) => x.clientID !== p.clientID);
-  if (!app.composer.field.value) app.composer.set(p.text);
+  // What may have arrived is not written twice.
+  if (!p.unsure && !app.composer.field.value) app.composer.set(p.text);
   app.schedule();
 }
 

@@ -370,8 +370,8 @@ class App {
     } catch (err) {
       if (err.status === 401) this.gate();
       const sentence = notSent(err);
-      this.replacePending(thread, pending, { ...pending, error: sentence });
-      announce("Message not sent. " + sentence);
+      this.replacePending(thread, pending, { ...pending, error: sentence, unsure: isUnsure(err) });
+      announce((isUnsure(err) ? "" : "Message not sent. ") + sentence);
     }
   }
 
@@ -419,8 +419,11 @@ class App {
   }
 }
 
+// isUnsure says whether a text may have arrived all the same.
+const isUnsure = (err) => !(err instanceof ApiError) || err.status === 0 || err.code === "unconfirmed";
+
 function notSent(err) {
-  if (err instanceof ApiError && err.status > 0) return err.sentence;
+  if (!isUnsure(err)) return err.sentence;
   return "Not confirmed: the server did not answer. Send it again; it will not be taken twice.";
 }
 

@@ -184,10 +184,10 @@ export function pendingEl(p, view) {
   return h("article", { class: "message user pending", "data-key": "pending-" + p.clientID, "data-pending": p.clientID, "aria-label": p.error ? "Message not sent" : "Message being sent" },
     h("span", { class: "avatar", "aria-hidden": "true", "data-hue": hue(name) }, name.slice(0, 1).toUpperCase()),
     h("div", { class: "bubble" },
-      h("header", { class: "byline" }, h("span", { class: "who" }, name), " ", h("span", { class: p.error ? "unsent" : "" }, p.error ? "not sent" : "sending")),
+      h("header", { class: "byline" }, h("span", { class: "who" }, name), " ", h("span", { class: p.error ? "unsent" : "" }, p.error ? (p.unsure ? "not confirmed" : "not sent") : "sending")),
       markdown(p.text.length > 5000 ? p.text.slice(0, 5000) + "\n… " + size(p.text.length) : p.text, { breaks: true }),
       p.error && h("p", { class: "unsent" }, p.error),
       p.error && h("div", { class: "buttons" },
         h("button", { type: "button", class: "button primary", "data-action": "resend" }, "Send again"),
-        h("button", { type: "button", class: "button", "data-action": "unsend" }, "Take it back"))));
+        h("button", { type: "button", class: "button", "data-action": "unsend" }, p.unsure ? "Hide" : "Take it back"))));
 }

@@ -74,8 +74,7 @@ class Stream {
       this.failed = "";
     } catch (err) {
       if (signal.aborted) return;
-      // A call that never ran has no output to be found.
-      this.failed = err.status === 404 ? "" : err.sentence || "The output could not be read to its end.";
+      this.failed = err.sentence || "The output could not be read to its end.";
     }
     this.render();
   }
