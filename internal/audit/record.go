@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
+
+// ErrConflict says that another entry stands under the number.
+var ErrConflict = errors.New("is there already, with other content")
 
 // Store is what the record needs of the blob store.
 type Store interface {
@@ -31,7 +35,7 @@ func Record(ctx context.Context, s Store, entries []Entry) error {
 			return fmt.Errorf("writing audit entry %d: %w", e.Seq, err)
 		}
 		if !bytes.Equal(have, data) {
-			return fmt.Errorf("audit entry %d of %s is there already, with other content", e.Seq, e.WorkflowID)
+			return fmt.Errorf("audit entry %d of %s: %w", e.Seq, e.WorkflowID, ErrConflict)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/countersign/countersign/internal/audit"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -49,6 +50,16 @@ func (a *Activities) FindSession(ctx context.Context, in workflows.FindSessionIn
 func final(err error) error {
 	if errors.Is(err, workflows.ErrNoSession) {
 		return temporal.NewNonRetryableApplicationError(err.Error(), workflows.ErrTypeNotFound, err)
+	}
+	return err
+}
+
+// RecordAudit writes entries of a session's audit chain. An entry that stands
+// already with other content is refused for good.
+func (a *Activities) RecordAudit(ctx context.Context, in workflows.RecordAuditInput) error {
+	err := audit.Record(ctx, a.Registry.Store, in.Entries)
+	if errors.Is(err, audit.ErrConflict) {
+		return temporal.NewNonRetryableApplicationError(err.Error(), workflows.ErrTypeConflict, err)
 	}
 	return err
 }

@@ -102,6 +102,8 @@ const (
 	ErrTypeRefresh = "Refresh"
 	// ErrTypeThreadGone: the thread was deleted or cannot be written to.
 	ErrTypeThreadGone = "ThreadGone"
+	// ErrTypeConflict: something else stands where this should be written.
+	ErrTypeConflict = "Conflict"
 	// ErrTypeNotFound: the workflow asked for is not known.
 	ErrTypeNotFound = "NotFound"
 )

@@ -1,21 +1,114 @@
 package workerapp
 
 import (
+	"context"
+	"fmt"
+	"os"
+
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/countersign/countersign/internal/agent"
+	"github.com/countersign/countersign/internal/agent/tooloutput"
+	"github.com/countersign/countersign/internal/config"
+	"github.com/countersign/countersign/internal/control"
+	"github.com/countersign/countersign/internal/policy"
+	"github.com/countersign/countersign/internal/sandbox"
+	"github.com/countersign/countersign/internal/sandbox/local"
+	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
 // parts lists what this worker serves, queue by queue.
-func (a *App) parts() ([]part, error) {
+func (a *App) parts(ctx context.Context) ([]part, error) {
+	models, err := agent.New(agent.Options{
+		Blobs: a.store, APIKey: a.Config.OpenAI.APIKey, BaseURL: a.Config.OpenAI.BaseURL,
+		Model: a.Config.OpenAI.Model, Logger: a.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	boxes, err := a.sandboxes(ctx)
+	if err != nil {
+		return nil, err
+	}
 	return []part{
-		{queue: workflows.TaskQueueReasoning, workflows: true, register: a.registerReasoning},
+		{queue: workflows.TaskQueueReasoning, workflows: true, register: func(r worker.Registry) {
+			a.registerWorkflows(r)
+			models.Register(r)
+		}},
+		{queue: workflows.TaskQueueSandbox, register: func(r worker.Registry) { r.RegisterActivity(boxes) }},
+		{queue: a.hostQueue(), register: func(r worker.Registry) { r.RegisterActivity(boxes) }},
 	}, nil
 }
 
-func (a *App) registerReasoning(r worker.Registry) {
-	agent, manager := &workflows.Agent{Settings: a.settings()}, &workflows.Manager{Settings: a.settings()}
-	r.RegisterWorkflowWithOptions(agent.Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
+func (a *App) registerWorkflows(r worker.Registry) {
+	session, manager := &workflows.Agent{Settings: a.settings()}, &workflows.Manager{Settings: a.settings()}
+	r.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
 	r.RegisterWorkflowWithOptions(manager.Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeManager})
+	registry := &control.Registry{Store: a.store}
+	r.RegisterActivity(&control.Activities{Client: control.New(a.Client, registry), Registry: registry})
+}
+
+// sandboxes are the activities of the backends that this worker has.
+func (a *App) sandboxes(ctx context.Context) (*sandbox.Activities, error) {
+	gate, err := a.gate()
+	if err != nil {
+		return nil, err
+	}
+	here, err := local.New(ctx, local.Config{DataDir: a.Dir.Path(), Log: a.Log})
+	if err != nil {
+		return nil, err
+	}
+	return sandbox.NewActivities(sandbox.Config{
+		Offers:  []sandbox.Offer{{Backend: here, Queue: a.hostQueue(), Host: a.host}},
+		Default: a.Config.Sandbox.Backend, Blobs: a.store, Gate: gate,
+		Format: func(o sandbox.Output) string { return tooloutput.Format(tooloutput.Output(o)) },
+		Rules:  a.rule,
+		Timeouts: sandbox.Timeouts{
+			Read: a.Config.Sandbox.Timeout.Read, Shell: a.Config.Sandbox.Timeout.Shell, Install: a.Config.Sandbox.Timeout.Install,
+		},
+		Workspace: a.Config.Sandbox.Workspace,
+		Log:       a.Log,
+	}), nil
+}
+
+// gate is the policy of the settings, or the built-in one.
+func (a *App) gate() (*policy.Policy, error) {
+	file := a.Config.Policy.File
+	if file == "" {
+		return policy.Default(), nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("policy.file: %w", err)
+	}
+	p, warnings, err := policy.Load(data, file)
+	if err != nil {
+		return nil, fmt.Errorf("policy.file: %w", err)
+	}
+	for _, w := range warnings {
+		a.Log.Warn("Policy rule", "file", file, "warning", fmt.Sprint(w))
+	}
+	return p, nil
+}
+
+// rule is what an approval of a tier takes, by the settings.
+func (a *App) rule(tier string) workflows.ApprovalRule {
+	set := a.Config.Approvals
+	of := map[string]config.ApprovalRule{"risky": set.Risky, "critical": set.Critical}
+	r, ok := of[tier]
+	if !ok {
+		r = config.ApprovalRule{Required: 1}
+	}
+	return workflows.ApprovalRule{
+		Required: r.Required, RequesterMayApprove: r.RequesterMayApprove, Approvers: set.Approvers, TTL: set.TTL,
+	}
+}
+
+// warn says at start what a person who runs this must know.
+func (a *App) warn() {
+	if len(a.Config.Approvals.Approvers) == 0 {
+		a.Log.Warn("Nobody may approve: approvals.approvers is empty, so risky calls are refused", telemetry.KeyComponent, "worker")
+	}
 }

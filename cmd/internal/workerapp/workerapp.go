@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
+	"github.com/countersign/countersign/internal/blob"
 	"github.com/countersign/countersign/internal/config"
 	"github.com/countersign/countersign/internal/config/datadir"
 	"github.com/countersign/countersign/internal/telemetry"
@@ -22,6 +23,9 @@ import (
 // stopWithin is how long a stopping worker waits for activities to notice.
 // Those that follow a command return at once and leave the command running.
 const stopWithin = 5 * time.Second
+
+// heartbeatThrottle bounds how old what the server knows of a running command is.
+const heartbeatThrottle = 800 * time.Millisecond
 
 // Options are what a worker works with.
 type Options struct {
@@ -41,6 +45,7 @@ type App struct {
 	Options
 	host    string
 	lock    *datadir.Lock
+	store   *blob.Store
 	workers []worker.Worker
 	failed  chan error
 }
@@ -67,7 +72,10 @@ func (a *App) start(ctx context.Context) error {
 	if err := ensureSearchAttributes(ctx, a.Client, a.Config.Temporal.Namespace); err != nil {
 		return err
 	}
-	parts, err := a.parts()
+	if a.store, err = blob.Open(ctx, a.Config.Blob.URL); err != nil {
+		return err
+	}
+	parts, err := a.parts(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,6 +87,7 @@ func (a *App) start(ctx context.Context) error {
 		}
 		a.workers = append(a.workers, w)
 	}
+	a.warn()
 	a.Log.Info("Worker is up", "host", a.host, telemetry.KeyNamespace, a.Config.Temporal.Namespace)
 	return nil
 }
@@ -95,6 +104,10 @@ func (a *App) workerOptions(p part) worker.Options {
 	return worker.Options{
 		DisableWorkflowWorker: !p.workflows,
 		WorkerStopTimeout:     stopWithin,
+		// A stop arrives within a second, and a live tail is at most that old
+		// (measured: constraints of Temporal's heartbeats, docs/architecture.md).
+		MaxHeartbeatThrottleInterval:     heartbeatThrottle,
+		DefaultHeartbeatThrottleInterval: heartbeatThrottle,
 		OnFatalError: func(err error) {
 			select {
 			case a.failed <- fmt.Errorf("worker on %s: %w", p.queue, err):
@@ -123,5 +136,9 @@ func (a *App) Stop() error {
 	for _, w := range a.workers {
 		w.Stop()
 	}
-	return a.lock.Release()
+	var err error
+	if a.store != nil {
+		err = a.store.Close()
+	}
+	return errors.Join(err, a.lock.Release())
 }
