@@ -191,12 +191,15 @@ watch() {
 # pump copies pipe $1 to file $2, up to the limit that ends the command. The
 # command never holds the file itself: it could truncate it.
 pump() {
+	# Held open until the reason is written: without a reader the command would
+	# end by itself, before it is known why.
+	exec 3<"$1"
 	trap 'kill "$copy" 2>/dev/null; exit 0' TERM
 	(
 		ulimit -c 0
 		ulimit -f "$blocks"
 		exec cat
-	) <"$1" >"$2" &
+	) <&3 >"$2" 3<&- &
 	copy=$!
 	wait "$copy"
 	case $? in

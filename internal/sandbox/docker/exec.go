@@ -1,0 +1,177 @@
+package docker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/countersign/countersign/internal/sandbox"
+	"github.com/countersign/countersign/internal/sandbox/harness"
+)
+
+// startGrace is how long a harness that has taken the lock may take to write who
+// it is, on a machine under load.
+const startGrace = 10 * time.Second
+
+// Start starts an exec; see [sandbox.Execs].
+func (s *session) Start(ctx context.Context, spec sandbox.ExecSpec) error {
+	if err := spec.Check(); err != nil {
+		return err
+	}
+	limits := spec.Limits.WithDefaults()
+	cwd := s.Info().Abs(spec.Cwd)
+	run := harness.Run{
+		Record: insideRoot, Stdin: spec.Stdin, Timeout: limits.Timeout, OutputBytes: limits.OutputBytes, Argv: s.argv(spec),
+	}
+	given := run.Args() // run RECORD MODE TIMEOUT BLOCKS STDIN CWD PROGRAM…
+	args := append([]string{spec.ID, job(spec, cwd), cwd}, given[3:6]...)
+	args = append(args, strconv.FormatInt(max(0, s.b.cfg.Disk>>10), 10))
+	_, code, err := s.call(ctx, "starting a command", "begin", append(args, given[7:]...)...)
+	switch {
+	case err != nil:
+		return err
+	case code == codeConflict:
+		return fmt.Errorf("%w: %s", sandbox.ErrExecConflict, spec.ID)
+	case code == codeNoDir:
+		return sandbox.Refuse(fmt.Sprintf("The working directory %s does not exist.", cwd))
+	case code != 0:
+		return fmt.Errorf("starting a command: %w: its record cannot be written", sandbox.ErrUnavailable)
+	}
+	return nil
+}
+
+// job is what a record keeps of an exec's spec: enough to tell a repetition from
+// another command under the same ID.
+func job(spec sandbox.ExecSpec, cwd string) string {
+	h := sha256.New()
+	field := func(s string) { fmt.Fprintf(h, "%d:%s", len(s), s) }
+	field(spec.Command)
+	field(cwd)
+	for _, k := range slices.Sorted(maps.Keys(spec.Env)) {
+		field(k)
+		field(spec.Env[k])
+	}
+	line := hex.EncodeToString(h.Sum(nil))
+	if spec.Stdin {
+		line += " stdin"
+	}
+	return line
+}
+
+// argv is the program that runs the command: its shell in a clean environment.
+func (s *session) argv(spec sandbox.ExecSpec) []string {
+	argv := []string{"env", "-i", "PATH=" + strings.TrimPrefix(rootPath, "PATH="), "LANG=C.UTF-8"}
+	argv = append(argv, s.imageEnv...)
+	argv = append(argv, "HOME="+insideHome, "TMPDIR=/tmp", "USER=agent", "LOGNAME=agent", "TERM=dumb")
+	for _, k := range slices.Sorted(maps.Keys(spec.Env)) {
+		argv = append(argv, k+"="+spec.Env[k])
+	}
+	argv = append(argv, "COUNTERSIGN_EXEC="+spec.ID, s.shell)
+	if s.shell == "bash" {
+		argv = append(argv, "--noprofile", "--norc")
+	}
+	return append(argv, "-c", "--", spec.Command)
+}
+
+// Status returns how an exec stands; see [sandbox.Execs].
+func (s *session) Status(ctx context.Context, id string) (sandbox.ExecStatus, error) {
+	out, code, err := s.call(ctx, "looking at a command", "state", id)
+	switch {
+	case err != nil:
+		return sandbox.ExecStatus{}, err
+	case code == codeNoExec:
+		return sandbox.ExecStatus{}, fmt.Errorf("%w: %s", sandbox.ErrNoExec, id)
+	case code != 0:
+		return sandbox.ExecStatus{}, fmt.Errorf("looking at a command: the container ends with %d", code)
+	}
+	return parseState(string(out))
+}
+
+// parseState reads what container.sh's state prints.
+func parseState(text string) (sandbox.ExecStatus, error) {
+	st := sandbox.ExecStatus{State: sandbox.StateUnknown}
+	var now time.Time
+	var up, exit string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		word, rest, _ := strings.Cut(line, " ")
+		switch word {
+		case "up":
+			var sec string
+			up, sec, _ = strings.Cut(rest, " ")
+			n, _ := strconv.ParseInt(sec, 10, 64)
+			now = time.Unix(n, 0)
+		case "code", "reason":
+			exit += line + "\n"
+		case "run", "run/self", "exit", "stdout", "stderr":
+			note(&st, word, rest)
+		}
+	}
+	switch {
+	case exit != "":
+		e, err := harness.ParseExit([]byte(exit))
+		if err != nil {
+			return st, err
+		}
+		st.ExitCode = e.Code
+		if st.State, err = stateOf(e.Reason); err != nil {
+			return st, err
+		}
+	case up == "yes", up == "starting" && now.Sub(st.StartedAt) < startGrace:
+		st.State = sandbox.StateRunning
+	}
+	return st, nil
+}
+
+// note takes in what stat printed of one of a record's files.
+func note(st *sandbox.ExecStatus, name, text string) {
+	size, at, _ := strings.Cut(text, " ")
+	n, _ := strconv.ParseInt(size, 10, 64)
+	switch name {
+	case "stdout":
+		st.StdoutBytes = n
+	case "stderr":
+		st.StderrBytes = n
+	case "exit":
+		st.EndedAt = parseTime(at)
+	default: // run/self comes after run, and is nearer to the truth
+		st.StartedAt = parseTime(at)
+	}
+}
+
+// parseTime reads what stat prints for %y, with fractions of a second or without.
+func parseTime(text string) time.Time {
+	t, err := time.Parse("2006-01-02 15:04:05 -0700", text)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+func stateOf(reason string) (sandbox.State, error) {
+	switch reason {
+	case harness.ReasonExited:
+		return sandbox.StateExited, nil
+	case harness.ReasonTimedOut:
+		return sandbox.StateTimedOut, nil
+	case harness.ReasonCancelled:
+		return sandbox.StateCancelled, nil
+	case harness.ReasonOutputLimit, harness.ReasonOutputLost:
+		return sandbox.StateOutputLimit, nil
+	case harness.ReasonFailed:
+		return sandbox.StateFailed, nil
+	}
+	return sandbox.StateUnknown, fmt.Errorf("an exec ended for the unknown reason %q", reason)
+}
+
+// Running returns the execs that run; see [sandbox.Execs].
+func (s *session) Running(ctx context.Context) ([]string, error) {
+	out, err := s.ask(ctx, "listing commands", "running")
+	return strings.Fields(string(out)), err
+}

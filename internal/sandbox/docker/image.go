@@ -1,0 +1,273 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
+
+	"github.com/countersign/countersign/internal/sandbox"
+)
+
+// imageVersion changes with what prepare adds to an image.
+const imageVersion = "1"
+
+// image returns the ID of the image that sandboxes are made from: the configured
+// one with the command's user and the places of the volumes in it.
+func (b *Backend) image(ctx context.Context, session string) (string, error) {
+	if b.cfg.Image == "" {
+		return "", sandbox.Refuse("No Docker image is configured for sandboxes.")
+	}
+	base, err := b.api.ImageInspect(ctx, b.cfg.Image)
+	if errdefs.IsNotFound(err) {
+		if err = b.pull(ctx, session); err != nil {
+			return "", err
+		}
+		base, err = b.api.ImageInspect(ctx, b.cfg.Image)
+	}
+	switch {
+	case errdefs.IsInvalidArgument(err):
+		return "", sandbox.Refuse(fmt.Sprintf("%q is no name of a Docker image.", b.cfg.Image))
+	case err != nil:
+		return "", b.fail("looking for the image "+b.cfg.Image, err)
+	case base.Os != "linux":
+		return "", sandbox.Refuse(fmt.Sprintf("The image %s is for %s; sandboxes need Linux.", b.cfg.Image, base.Os))
+	}
+	sum := sha256.Sum256([]byte(imageVersion + " " + base.ID))
+	ref := "countersign-sandbox:" + hex.EncodeToString(sum[:8])
+	have, err := b.api.ImageInspect(ctx, ref)
+	switch {
+	case err == nil:
+		return have.ID, nil
+	case !errdefs.IsNotFound(err):
+		return "", b.fail("looking for the sandbox image", err)
+	}
+	return b.prepare(ctx, base.ID, ref)
+}
+
+// prepare adds to an image what a sandbox needs, and returns the new image's ID.
+func (b *Backend) prepare(ctx context.Context, base, ref string) (string, error) {
+	labels := map[string]string{labelOwner: b.cfg.Owner, labelImage: base}
+	c, err := b.api.ContainerCreate(ctx, &container.Config{
+		Image: base, Labels: labels, Entrypoint: []string{"sleep"}, Cmd: []string{"2147483647"},
+	}, &container.HostConfig{NetworkMode: "none", LogConfig: container.LogConfig{Type: "none"}}, nil, nil, "countersign-image-"+random())
+	if err != nil {
+		return "", b.fail("preparing the sandbox image", err)
+	}
+	defer func() {
+		if err := b.removeContainer(context.WithoutCancel(ctx), c.ID); err != nil {
+			b.cfg.Log.WarnContext(ctx, "A container stays in the Docker engine until orphans are reaped", "error", err)
+		}
+	}()
+	added, err := b.additions(ctx, c.ID)
+	if err != nil {
+		return "", err
+	}
+	if err := b.api.CopyToContainer(ctx, c.ID, "/", added, container.CopyToContainerOptions{}); err != nil {
+		return "", b.fail("preparing the sandbox image", err)
+	}
+	made, err := b.api.ContainerCommit(ctx, c.ID, container.CommitOptions{Reference: ref})
+	if err != nil {
+		return "", b.fail("preparing the sandbox image", err)
+	}
+	return made.ID, nil
+}
+
+// additions is a tar of what prepare adds.
+func (b *Backend) additions(ctx context.Context, id string) (io.Reader, error) {
+	for _, at := range []string{insideWorkspace, insideRoot} {
+		empty, err := b.emptyDir(ctx, id, at)
+		if err != nil {
+			return nil, err
+		}
+		if !empty {
+			return nil, sandbox.Refuse(fmt.Sprintf("The image %s cannot be used: it has files in %s, where sandboxes keep theirs.", b.cfg.Image, at))
+		}
+	}
+	passwd, err := b.readFile(ctx, id, "/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n")
+	if err != nil {
+		return nil, err
+	}
+	group, err := b.readFile(ctx, id, "/etc/group", "root:x:0:\n")
+	if err != nil {
+		return nil, err
+	}
+	// First in the file: images that have a user of the same number name it later.
+	passwd = fmt.Sprintf("agent:x:%d:%d:agent:%s:/bin/sh\n", insideUser, insideUser, insideHome) + passwd
+	group = fmt.Sprintf("agent:x:%d:\n", insideUser) + group
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for _, e := range []struct {
+		name, text string
+		mode       int64
+		user       int
+	}{
+		{"etc/passwd", passwd, 0o644, 0}, {"etc/group", group, 0o644, 0},
+		{"countersign/", "", 0o700, 0}, {"workspace/", "", 0o755, insideUser},
+		{"home/", "", 0o755, 0}, {"home/agent/", "", 0o755, insideUser},
+	} {
+		h := &tar.Header{Name: e.name, Typeflag: tar.TypeReg, Mode: e.mode, Uid: e.user, Gid: e.user, Size: int64(len(e.text))}
+		if strings.HasSuffix(e.name, "/") {
+			h.Typeflag = tar.TypeDir
+		}
+		if err := w.WriteHeader(h); err != nil {
+			return nil, err
+		}
+		if _, err := io.WriteString(w, e.text); err != nil {
+			return nil, err
+		}
+	}
+	return &buf, w.Close()
+}
+
+// emptyDir tells whether a container has nothing below a directory.
+func (b *Backend) emptyDir(ctx context.Context, id, at string) (bool, error) {
+	r, _, err := b.api.CopyFromContainer(ctx, id, at)
+	if errdefs.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, b.fail("looking into the image", err)
+	}
+	defer r.Close()
+	t := tar.NewReader(r)
+	if _, err := t.Next(); err != nil {
+		return false, b.fail("looking into the image", err)
+	}
+	_, err = t.Next()
+	return errors.Is(err, io.EOF), nil
+}
+
+// maxEtcFile bounds what is read of an image's file, in bytes.
+const maxEtcFile = 1 << 20 // 1 MiB
+
+// readFile returns a file of a container, or otherwise where there is none.
+func (b *Backend) readFile(ctx context.Context, id, at, otherwise string) (string, error) {
+	r, _, err := b.api.CopyFromContainer(ctx, id, at)
+	if errdefs.IsNotFound(err) {
+		return otherwise, nil
+	}
+	if err != nil {
+		return "", b.fail("looking into the image", err)
+	}
+	defer r.Close()
+	t := tar.NewReader(r)
+	h, err := t.Next()
+	if err != nil || h.Typeflag != tar.TypeReg {
+		return otherwise, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(t, maxEtcFile))
+	if err != nil {
+		return "", b.fail("looking into the image", err)
+	}
+	if len(data) > 0 && data[len(data)-1] != '\n' {
+		data = append(data, '\n')
+	}
+	return string(data), nil
+}
+
+// pull fetches the configured image.
+func (b *Backend) pull(ctx context.Context, session string) error {
+	r, err := b.api.ImagePull(ctx, b.cfg.Image, image.PullOptions{})
+	if err == nil {
+		defer r.Close()
+		err = b.followPull(ctx, session, r)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("pulling the image %s: %w", b.cfg.Image, ctx.Err())
+	case errors.Is(b.fail("", err), sandbox.ErrUnavailable) && !refusedPull(err):
+		return b.fail("pulling the image "+b.cfg.Image, err)
+	}
+	return sandbox.Refuse(fmt.Sprintf(
+		"The image %s is not in the Docker engine and cannot be pulled: %v. Load or build it there, or configure another one.", b.cfg.Image, err))
+}
+
+// refusedPull tells a registry that does not have the image, or does not give
+// it, from one that does not answer.
+func refusedPull(err error) bool {
+	for _, sign := range []string{"not found", "manifest unknown", "denied", "unauthorized", "does not exist", "no matching manifest", "no such host"} {
+		if strings.Contains(err.Error(), sign) {
+			return true
+		}
+	}
+	return false
+}
+
+// pullLine is what the engine says while it pulls.
+type pullLine struct {
+	ID       string `json:"id"`
+	Status   string `json:"status"`
+	Progress struct {
+		Current int64 `json:"current"`
+		Total   int64 `json:"total"`
+	} `json:"progressDetail"`
+	Error string `json:"error"`
+}
+
+// errPull is what the engine says of a pull that fails.
+type errPull struct{ text string }
+
+func (e errPull) Error() string { return e.text }
+func (e errPull) Unknown()      {} // to errdefs: the engine gives no reason but its text
+
+func (b *Backend) followPull(ctx context.Context, session string, r io.Reader) error {
+	dec := json.NewDecoder(r)
+	layers := map[string]pullLine{}
+	for {
+		var line pullLine
+		if err := dec.Decode(&line); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		if line.Error != "" {
+			return errPull{line.Error}
+		}
+		if noteLayer(layers, line) && b.cfg.OnPull != nil {
+			b.cfg.OnPull(ctx, session, sumLayers(b.cfg.Image, layers))
+		}
+	}
+}
+
+// noteLayer takes in a line about a layer and tells whether it was one.
+func noteLayer(layers map[string]pullLine, line pullLine) bool {
+	switch line.Status {
+	case "Pulling fs layer", "Waiting", "Verifying Checksum", "Download complete", "Extracting", "Pull complete", "Already exists":
+		// What it says of progress is not of the download.
+		line.Progress = layers[line.ID].Progress
+		if line.Status != "Pulling fs layer" && line.Status != "Waiting" {
+			line.Progress.Current = line.Progress.Total
+		}
+	case "Downloading":
+	default:
+		return false
+	}
+	layers[line.ID] = line
+	return true
+}
+
+func sumLayers(name string, layers map[string]pullLine) Pull {
+	p := Pull{Image: name, Layers: len(layers)}
+	for _, l := range layers {
+		if l.Status == "Pull complete" || l.Status == "Already exists" {
+			p.Done++
+		}
+		p.Bytes += l.Progress.Current
+		p.Total += l.Progress.Total
+	}
+	return p
+}

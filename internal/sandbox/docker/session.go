@@ -1,0 +1,372 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/volume"
+
+	"github.com/countersign/countersign/internal/sandbox"
+)
+
+// What commands see.
+const (
+	insideWorkspace = "/workspace"
+	insideHome      = "/home/agent"
+	insideRoot      = "/countersign" // records; closed to commands
+	insideUser      = 1000
+)
+
+// session is one open sandbox. What it holds itself is a connection and what it
+// learnt when it was opened; all else is in the container.
+type session struct {
+	b        *Backend
+	name, id string // of the container
+	shell    string
+	tool     string
+	imageEnv []string
+
+	line  chan struct{} // holds a token; who has it may use agent
+	agent *agent        // nil until needed
+
+	closing sync.Mutex
+	closed  atomic.Bool // released or destroyed: the container is not started again
+}
+
+var _ sandbox.Session = (*session)(nil)
+
+func (b *Backend) newSession(name, id string) *session {
+	s := &session{b: b, name: name, id: id, line: make(chan struct{}, 1)}
+	s.line <- struct{}{}
+	return s
+}
+
+// Info returns what the sandbox is like.
+func (s *session) Info() sandbox.Info {
+	return sandbox.Info{Workspace: insideWorkspace, Home: insideHome, Shell: s.shell, Isolated: true}
+}
+
+// greet learns what the container is like. With named it notes that the
+// container has its name, so that its volumes may be adopted from now on.
+func (s *session) greet(ctx context.Context, named bool) error {
+	_, err := s.hello(ctx, named)
+	if err != nil {
+		return err
+	}
+	c, err := s.b.api.ContainerInspect(ctx, s.id)
+	if err != nil {
+		return s.b.gone("looking at the sandbox", err)
+	}
+	s.imageEnv = imageEnv(c.Config.Env)
+	return nil
+}
+
+// hello tells whether the volumes belong to a container that had its name.
+func (s *session) hello(ctx context.Context, named bool) (bool, error) {
+	arg := ""
+	if named {
+		arg = "named"
+	}
+	out, err := s.ask(ctx, "starting the sandbox", "hello", arg)
+	if err != nil {
+		return false, err
+	}
+	var was string
+	if _, err := fmt.Sscan(string(out), &s.tool, &s.shell, &was); err != nil {
+		return false, fmt.Errorf("starting the sandbox: it answers %q", out)
+	}
+	if s.tool == "none" {
+		return false, sandbox.Refuse(fmt.Sprintf(
+			"The image %s cannot be used: it has none of setpriv, su-exec, gosu and su, and commands must not run as root.", s.b.cfg.Image))
+	}
+	return was == "yes", nil
+}
+
+// ask makes a request that may be repeated, and returns an error for any exit
+// code but 0.
+func (s *session) ask(ctx context.Context, doing, verb string, args ...string) ([]byte, error) {
+	data, code, err := s.call(ctx, doing, verb, args...)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("%s: the container's %s ends with %d", doing, verb, code)
+	}
+	return data, err
+}
+
+// call makes a request that may be repeated, in a container that is started if
+// it must be: an engine that was restarted has stopped it.
+func (s *session) call(ctx context.Context, doing, verb string, args ...string) ([]byte, int, error) {
+	select {
+	case <-s.line:
+	case <-ctx.Done():
+		return nil, 0, ctx.Err()
+	}
+	defer func() { s.line <- struct{}{} }()
+	text := request(verb, args...)
+	for tries := 0; ; tries++ {
+		if err := s.connect(ctx, doing); err != nil {
+			return nil, 0, err
+		}
+		data, code, err := s.agent.call(ctx, text)
+		if err == nil {
+			return data, code, nil
+		}
+		if ctx.Err() != nil || tries == 2 || !errors.Is(err, errAgentLost) {
+			return nil, 0, s.b.lost(doing, err)
+		}
+	}
+}
+
+func (b *Backend) lost(doing string, err error) error {
+	if errors.Is(err, errAgentLost) {
+		return fmt.Errorf("%s: %w: %v", doing, sandbox.ErrUnavailable, err)
+	}
+	return b.fail(doing, err)
+}
+
+// connect makes sure of an agent.
+func (s *session) connect(ctx context.Context, doing string) error {
+	if s.agent != nil && !s.agent.lost {
+		return nil
+	}
+	s.agent = nil
+	for tries := 0; ; tries++ {
+		if s.closed.Load() {
+			return s.closedError(ctx, doing)
+		}
+		a, err := s.b.dial(ctx, s.id)
+		switch {
+		case err == nil:
+			s.agent = a
+			return nil
+		case !errdefs.IsConflict(err) || tries == 3:
+			return s.b.gone(doing, err)
+		}
+		// It is not running, or it is paused.
+		if err := s.start(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *session) closedError(ctx context.Context, doing string) error {
+	if _, err := s.b.api.ContainerInspect(ctx, s.id); err != nil {
+		return s.b.gone(doing, err)
+	}
+	return fmt.Errorf("%s: the sandbox was released", doing)
+}
+
+// start brings the container up.
+func (s *session) start(ctx context.Context) error {
+	c, err := s.b.api.ContainerInspect(ctx, s.id)
+	switch {
+	case err != nil:
+		return s.b.gone("looking at the sandbox", err)
+	case c.State.Paused:
+		err = s.b.api.ContainerUnpause(ctx, s.id)
+	case !c.State.Running:
+		err = s.b.api.ContainerStart(ctx, s.id, container.StartOptions{})
+	}
+	if err == nil || errdefs.IsConflict(err) {
+		return nil
+	}
+	return s.b.startError(err)
+}
+
+// startError says what people can do about a container that does not start.
+func (b *Backend) startError(err error) error {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "docker-init"):
+		return sandbox.Refuse("The Docker engine has no docker-init program; install it (Debian's package is called tini).")
+	case strings.Contains(text, "executable file not found"), strings.Contains(text, "no such file or directory"):
+		return sandbox.Refuse(fmt.Sprintf("The image %s cannot be used: it has no sh or no sleep (%v).", b.cfg.Image, err))
+	}
+	return b.gone("starting the sandbox", err)
+}
+
+// check tells whether the sandbox is still there.
+func (s *session) check(ctx context.Context) error {
+	_, err := s.b.api.ContainerInspect(ctx, s.id)
+	if err != nil {
+		err = s.b.gone("looking for the sandbox", err)
+		if errors.Is(err, sandbox.ErrGone) {
+			s.forget()
+		}
+	}
+	return err
+}
+
+// hangUp ends the connection into the container.
+func (s *session) hangUp() {
+	<-s.line
+	defer func() { s.line <- struct{}{} }()
+	if s.agent != nil {
+		s.agent.close()
+		s.agent = nil
+	}
+}
+
+func (s *session) forget() {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	if s.b.sessions[s.name] == s {
+		delete(s.b.sessions, s.name)
+	}
+}
+
+// Release ends running execs and stops the container.
+func (s *session) Release(ctx context.Context) error {
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	if s.closed.Load() {
+		return nil
+	}
+	if err := s.endAll(ctx); err != nil && !errors.Is(err, sandbox.ErrUnavailable) {
+		return fmt.Errorf("releasing the sandbox: %w", err)
+	}
+	s.closed.Store(true)
+	s.forget()
+	s.hangUp()
+	seconds := 2
+	err := s.b.api.ContainerStop(ctx, s.id, container.StopOptions{Timeout: &seconds})
+	if err != nil && !errdefs.IsNotModified(err) {
+		return s.b.gone("releasing the sandbox", err)
+	}
+	return nil
+}
+
+// endAll stops what runs. A container that does not run is left alone.
+func (s *session) endAll(ctx context.Context) error {
+	c, err := s.b.api.ContainerInspect(ctx, s.id)
+	if err != nil {
+		return s.b.gone("looking at the sandbox", err)
+	}
+	if !c.State.Running {
+		return nil
+	}
+	ids, err := s.Running(ctx)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(ids))
+	var wg sync.WaitGroup
+	for i, id := range ids {
+		wg.Go(func() { errs[i] = s.Signal(ctx, id, sandbox.SignalStop) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (s *session) thawAll(ctx context.Context) error {
+	ids, err := s.Running(ctx)
+	for _, id := range ids {
+		if err == nil {
+			err = s.Signal(ctx, id, sandbox.SignalThaw)
+		}
+	}
+	return err
+}
+
+// Destroy removes the container and its volumes, and leaves word that they were
+// there: an empty volume that Reap removes after a month.
+func (s *session) Destroy(ctx context.Context) error {
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	s.closed.Store(true)
+	s.forget()
+	s.hangUp()
+	if err := s.b.remember(ctx, s.name); err != nil {
+		return err
+	}
+	return s.b.remove(ctx, s.name, s.id)
+}
+
+// partGone is the part of a volume that says that its sandbox was destroyed.
+const partGone = "gone"
+
+func (b *Backend) remember(ctx context.Context, name string) error {
+	_, err := b.api.VolumeCreate(ctx, volume.CreateOptions{Name: name + ".gone", Labels: map[string]string{
+		labelOwner: b.cfg.Owner, labelSandbox: name, labelPart: partGone, labelMade: strconv.FormatInt(time.Now().Unix(), 10),
+	}})
+	return b.fail("destroying the sandbox", err)
+}
+
+func (b *Backend) checkGone(ctx context.Context, name string) error {
+	_, err := b.api.VolumeInspect(ctx, name+".gone")
+	switch {
+	case err == nil:
+		return fmt.Errorf("%w: it was destroyed", sandbox.ErrGone)
+	case errdefs.IsNotFound(err):
+		return nil
+	}
+	return b.fail("looking for the sandbox", err)
+}
+
+// remove removes a container, then all volumes of the sandbox called name.
+func (b *Backend) remove(ctx context.Context, name, id string) error {
+	if err := b.removeContainer(ctx, id); err != nil {
+		return err
+	}
+	vols, err := b.api.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", labelSandbox+"="+name))})
+	if err != nil {
+		return b.fail("removing the sandbox's volumes", err)
+	}
+	for _, v := range vols.Volumes {
+		if v.Labels[labelPart] == partGone {
+			continue
+		}
+		if err := b.api.VolumeRemove(ctx, v.Name, true); err != nil && !errdefs.IsNotFound(err) {
+			return b.fail("removing the sandbox's volumes", err)
+		}
+	}
+	return nil
+}
+
+// removeContainer returns when the container is not there any more, whoever
+// removes it.
+func (b *Backend) removeContainer(ctx context.Context, id string) error {
+	wait := 10 * time.Millisecond
+	for {
+		err := b.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		if err == nil || errdefs.IsNotFound(err) {
+			return nil
+		}
+		if !errdefs.IsConflict(err) {
+			return b.fail("removing the sandbox's container", err)
+		}
+		select {
+		case <-ctx.Done():
+			return b.fail("removing the sandbox's container", ctx.Err())
+		case <-time.After(wait):
+			wait = min(2*wait, time.Second)
+		}
+	}
+}
+
+// ownEnv are variables that are the sandbox's affair, not the image's.
+var ownEnv = [...]string{"HOME", "TMPDIR", "USER", "LOGNAME", "TERM", "HOSTNAME", "PWD", "COUNTERSIGN_EXEC"}
+
+// imageEnv is what of the image's environment commands see.
+func imageEnv(env []string) []string {
+	out := []string{}
+	for _, kv := range env {
+		k, _, _ := strings.Cut(kv, "=")
+		own := false
+		for _, name := range ownEnv {
+			own = own || k == name
+		}
+		if !own {
+			out = append(out, kv)
+		}
+	}
+	return out
+}
