@@ -26,6 +26,9 @@ const (
 	slowPost = 5 * time.Second
 	// lookAgain bounds the look for copies after an attempt whose context ended.
 	lookAgain = 10 * time.Second
+	// maxFailedQueries is how many attempts a session's refusal to answer is taken
+	// for a passing state, such as a worker of an older version.
+	maxFailedQueries = 20
 	// heartbeatEvery is how often an activity says that it lives, and so how soon
 	// it learns that it is cancelled.
 	heartbeatEvery = time.Second
@@ -247,7 +250,7 @@ func (d *Delivery) fail(ctx context.Context, doing string, err error) error {
 			temporal.ApplicationErrorOptions{NextRetryDelay: limited.RetryAfter, Cause: err})
 	case errors.Is(err, ErrThreadGone):
 		return temporal.NewNonRetryableApplicationError(doing, workflows.ErrTypeThreadGone, err)
-	case errors.Is(err, workflows.ErrNoSession), errors.As(err, &query):
+	case errors.Is(err, workflows.ErrNoSession), errors.As(err, &query) && activity.GetInfo(ctx).Attempt >= maxFailedQueries:
 		return temporal.NewNonRetryableApplicationError(doing, workflows.ErrTypeNotFound, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)

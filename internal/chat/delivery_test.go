@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -225,6 +226,33 @@ func TestDeliveryGivesUpOnWhatIsGone(t *testing.T) {
 		require.Equal(t, c.typ, app.Type())
 		require.True(t, app.NonRetryable())
 	}
+}
+
+// A session that refuses to answer now may answer later; its message is not
+// given up for that.
+func TestPostOutlastsAFailedQuery(t *testing.T) {
+	t.Parallel()
+	w := &wall{}
+	d, s := newDelivery(w)
+	s.SetView(notice("hello"))
+	failures := 0
+	s.Fail = func(c chattest.Call) error {
+		if c.Method == "Message" && failures < 5 {
+			failures++
+			return fmt.Errorf("querying: %w", serviceerror.NewQueryFailed("unknown query type"))
+		}
+		return nil
+	}
+	_, err := chattest.Deliver(t, d, workflows.ActivityPostMessage, post("notice-1"))
+	require.NoError(t, err)
+	require.Equal(t, []string{"hello"}, w.texts())
+
+	w.posts = nil
+	s.Fail = func(chattest.Call) error { return serviceerror.NewQueryFailed("no message") }
+	_, err = chattest.Deliver(t, d, workflows.ActivityPostMessage, post("notice-1"))
+	var app *temporal.ApplicationError
+	require.ErrorAs(t, err, &app)
+	require.Equal(t, workflows.ErrTypeNotFound, app.Type())
 }
 
 func running(tail string) workflows.MessageView {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -281,4 +283,21 @@ func TestMarkdownStaysLiteral(t *testing.T) {
 	require.Equal(t, "``a`b``", chat.Code("a`b"))
 	require.Equal(t, "`` `a ``", chat.Code("`a"))
 	require.Equal(t, `\[x\](y) \*a\* \<b\> !\[`, chat.Escape("[x](y) *a* <b>\n!["))
+}
+
+func FuzzShown(f *testing.F) {
+	for _, s := range []string{"a\u202Eb", "\x1b[31m\x1b]0;x\x07", "\xff\xfe", "a\r\nb", "é🙂"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, out := range []string{chat.Shown(s), chat.Tail(s, 10), chat.Escape(s), chat.Code(s)} {
+			require.True(t, utf8.ValidString(out))
+			for _, r := range out {
+				require.False(t, r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)), "%q in %q", r, out)
+			}
+		}
+		require.LessOrEqual(t, strings.Count(chat.Tail(s, 10), "\n"), 9)
+		require.NotContains(t, chat.Shown(s), "\n")
+		require.LessOrEqual(t, len(chat.CutBytes(s, 7)), 7)
+	})
 }

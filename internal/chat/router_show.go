@@ -123,12 +123,16 @@ func (r *Router) status(ctx context.Context, ev Event) (Reply, error) {
 	} else {
 		lines = append(lines, "- No turn is running.")
 	}
-	lines = append(lines, "- "+Count(len(st.Approvals), "request waits", "requests wait")+" for approval, "+
-		Count(st.Queued, "message is", "messages are")+" queued.")
+	if n := len(st.Approvals); n > 0 {
+		lines = append(lines, "- "+Count(n, "request waits", "requests wait")+" for approval.")
+	}
+	if st.Queued > 0 {
+		lines = append(lines, "- "+Count(st.Queued, "message is", "messages are")+" queued.")
+	}
 	if n := st.Header.Usage.Input + st.Header.Usage.Output; n > 0 {
 		lines = append(lines, "- "+Tokens(n)+" used")
 	}
-	if sb := st.Sandbox; sb != nil {
+	if sb := st.Sandbox; sb != nil && st.Header.Liveness != workflows.LivenessDestroyed {
 		lines = append(lines, fmt.Sprintf("- Sandbox generation %d on %s, workspace root %s", sb.Generation, sb.Backend, Code(sb.Root)))
 		if sb.WorkspacePath != "" {
 			lines = append(lines, "- Workspace on this machine: "+Code(sb.WorkspacePath))

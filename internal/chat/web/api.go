@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -148,13 +149,49 @@ func decode(w http.ResponseWriter, r *http.Request, v any) error {
 		return refuse(&apiError{http.StatusRequestEntityTooLarge, "too_large", "The request is too long.", "A text may have 1 MiB."})
 	case err != nil:
 		return refuse(&apiError{http.StatusBadRequest, "unreadable", "The request broke off.", "Send it again."})
-	case !utf8.Valid(data):
+	case !utf8.Valid(data) || loneSurrogate(data):
 		return refuse(&apiError{http.StatusBadRequest, "invalid_utf8", "The text is not valid UTF-8.", "Send it as UTF-8."})
 	}
 	if err := json.Unmarshal(data, v); err != nil {
 		return refuse(&apiError{http.StatusBadRequest, "malformed_json", "The request is not the JSON that this call takes.", "Send an object such as {\"text\": \"…\", \"client_id\": \"…\"}."})
 	}
 	return nil
+}
+
+// loneSurrogate reports a \uXXXX escape that is half of a character: decoding
+// would silently put another in its place.
+func loneSurrogate(data []byte) bool {
+	for i := 0; i < len(data); i++ {
+		if data[i] != '\\' {
+			continue
+		}
+		i++
+		switch n := unit(data, i); {
+		case n >= 0xDC00 && n <= 0xDFFF:
+			return true
+		case n >= 0xD800 && n <= 0xDBFF:
+			if len(data) < i+6 || data[i+5] != '\\' {
+				return true
+			}
+			if low := unit(data, i+6); low < 0xDC00 || low > 0xDFFF {
+				return true
+			}
+			i += 10
+		}
+	}
+	return false
+}
+
+// unit reads the uXXXX at i, -1 where there is none.
+func unit(data []byte, i int) int64 {
+	if i+5 > len(data) || data[i] != 'u' {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(data[i+1:i+5]), 16, 32)
+	if err != nil {
+		return -1
+	}
+	return int64(n)
 }
 
 // getPage hands out the page's files.

@@ -11,7 +11,8 @@ import (
 // zone.
 var style = chat.RFC3339Style()
 
-// message is a message as the API shows it; docs/api.md has the contract.
+// message is a message as the API shows it. Fields may be added, and none changes
+// its meaning.
 type message struct {
 	ID        string             `json:"id"`
 	ThreadID  string             `json:"thread_id"`

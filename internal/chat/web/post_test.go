@@ -93,6 +93,9 @@ func TestBadInputIsRefusedInWords(t *testing.T) {
 		"not object":   {400, `"x"`},
 		"number":       {400, `{"text": 5}`},
 		"invalid utf8": {400, "{\"text\": \"/agent \xff\xfe\"}"},
+		"half a char":  {400, `{"text": "/agent \ud83d x"}`},
+		"other half":   {400, `{"text": "/agent \udE00"}`},
+		"two halves":   {400, `{"text": "/agent \ud83d\u0041"}`},
 		"nul":          {400, `{"text": "/agent a\u0000b"}`},
 		"unknown flag": {400, text("/agent --nope x", "")},
 		"docker":       {400, text("/agent run --backend docker x", "")},
@@ -107,6 +110,14 @@ func TestBadInputIsRefusedInWords(t *testing.T) {
 	status, data := s.do("GET", "/api/v1/channels/general/threads", "")
 	require.Equal(t, http.StatusOK, status)
 	require.JSONEq(t, "[]", string(data))
+}
+
+func TestEscapedTextArrivesAsItIs(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	s.post(general, `{"text": "/agent \ud83d\ude00 \\ud83d \u00e9\n<b>&amp;\u2028"}`)
+	m := s.sessions.Asked("RequestSession")[0].Arg.(workflows.SessionRequest).Task
+	require.Equal(t, "😀 \\ud83d é\n<b>&amp;", m.Text.Text)
 }
 
 func TestLongestTextTravelsByReference(t *testing.T) {
