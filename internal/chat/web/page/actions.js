@@ -214,13 +214,19 @@ function openOutput(app, id) {
   showOutput(client, id, current, () => app.composer.field);
 }
 
-// menuFor lists what the session's menu offers: [label, text, sends at once].
-export function menuFor(thread) {
+// menuFor lists what the session's menu offers: [label, text, sends at once]. Of
+// commands only those that the server lists, where it does.
+function menuFor(thread, commands) {
+  const known = commands && new Set(commands.map((c) => c.name));
+  return menuItems(thread).filter(([, text]) => !known || !text.startsWith("/agent ") || known.has(text.split(" ")[1]));
+}
+
+function menuItems(thread) {
   if (thread.info.liveness === "destroyed") return [["Start anew from this…", `/agent new --from ${thread.id}`, "channel"], ["History", "/agent history", true]];
   return [
     ["Status", "/agent status", true], ["Stop the turn", "/agent stop", true], ["Fork…", "/agent fork ", false], ["Switch backend…", "/agent switch ", false],
     ["Rename…", '/agent title "', false], ["Change model…", "/agent model ", false], ["Pause", "/agent pause", true], ["Grants", "/agent grants", true],
-    ["Files", "/agent files", true], ["Destroy…", "/agent destroy", true],
+    ["Files", "/agent files", true], ...(thread.info.workspace_path ? [["Copy the workspace’s path", thread.info.workspace_path, "copy"]] : []), ["Destroy…", "/agent destroy", true],
   ];
 }
 
@@ -228,7 +234,7 @@ function openMenu(app, opener) {
   document.querySelector(".menu")?.remove();
   if (opener.getAttribute("aria-expanded") === "true") return opener.setAttribute("aria-expanded", "false");
   const thread = app.s.thread;
-  const items = menuFor(thread);
+  const items = menuFor(thread, app.s.meta.commands);
   const menu = h("div", { class: "menu", role: "menu", "aria-label": "Session menu" }, items.map(([label]) => h("button", { type: "button", role: "menuitem", tabindex: "-1" }, label)));
   let open = true;
   const close = (focus) => {
@@ -263,6 +269,7 @@ function menuKey(menu, e, close) {
 
 function choose(app, thread, [, text, how]) {
   if (how === true) return app.reply(thread, text);
+  if (how === "copy") return navigator.clipboard?.writeText(text).then(() => toast("Copied: " + text), () => toast(text, { kind: "info" }));
   if (how === "channel") {
     location.hash = "#/c/" + encodeURIComponent(app.s.channel);
     return setTimeout(() => app.composer.set(text + " "), 50);

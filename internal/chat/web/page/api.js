@@ -120,10 +120,11 @@ const longestDelay = 10_000;
 // EventStream follows /events for as long as it is started, from where it was.
 // EventSource is of no use here: it cannot send the token in a header.
 export class EventStream {
-  // on.message gets each message, on.open is called whenever a stream is open
-  // (resumed says whether events may have been missed), on.state gets "open",
-  // "connecting" or "waiting" with the time of the next attempt, and on.denied
-  // is called once when the token is not accepted.
+  // on.message gets each message, on.open is called whenever a stream is open (what
+  // came before it may have been missed), on.state gets "open",
+  // "connecting" or "waiting", on.denied is called once when the token is not
+  // accepted, and on.lost gives the event to go on from when the server does not
+  // know the last one any more.
   constructor(client, on) {
     this.client = client;
     this.on = on;
@@ -163,7 +164,7 @@ export class EventStream {
           this.on.denied(err);
           return;
         }
-        if (err.status === 400 || err.status === 410) this.after = null;
+        if (err.status === 400 || err.status === 410) this.after = await this.on.lost();
       }
       if (this.running && mine === this.generation) await this.pause();
     }
@@ -213,7 +214,7 @@ export class EventStream {
   pause() {
     const delay = this.delay * (0.75 + Math.random() / 2);
     this.delay = Math.min(this.delay * 2, longestDelay);
-    this.on.state("waiting", Date.now() + delay);
+    this.on.state("waiting");
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, delay);
       this.wake = () => {

@@ -122,14 +122,14 @@ class App {
     this.stream = new EventStream(this.client, {
       message: (m) => this.received(m),
       open: () => this.refresh(),
-      state: (state, at) => this.connectionIs(state, at),
+      state: (state) => this.connectionIs(state),
       denied: () => this.gate(),
+      lost: () => this.optional("/meta", {}).then((meta) => meta.last_event ?? null, () => null),
     });
     this.stream.start(this.s.meta.last_event);
   }
 
   connectionIs(state) {
-    if (this.s.connection === "open" && state !== "open") this.lostAt = Date.now();
     this.s.connection = state;
     clearTimeout(this.bannerTimer);
     if (state === "open") document.getElementById("banner")?.remove();
@@ -262,8 +262,13 @@ class App {
   }
 
   renderSide() {
-    if (!document.body.classList.contains("gated")) renderSidebar(this.nav, this.s);
-    this.retitle();
+    if (this.sideFrame) return;
+    this.sideFrame = true;
+    queueFrame(() => {
+      this.sideFrame = false;
+      if (!document.body.classList.contains("gated")) renderSidebar(this.nav, this.s);
+      this.retitle();
+    });
   }
 
   retitle() {
@@ -395,7 +400,7 @@ class App {
     const query = new URLSearchParams(location.search);
     if (name) query.set("as", name);
     else query.delete("as");
-    const search = query.size ? "?" + query : "";
+    const search = query.toString() ? "?" + query : "";
     history.replaceState(null, "", location.pathname + search + location.hash);
     this.threadView = null;
     this.s.thread = this.s.talk = null;

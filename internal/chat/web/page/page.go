@@ -2,29 +2,31 @@
 // server hands out as they are. There is no build step, and the page asks nobody
 // but the server that it came from.
 //
-// build notes: what the page reads beyond CONTRACT.md's web API, each of it
-// optional; where it is missing the page shows the message's text instead.
+// The page reads CONTRACT.md's web API and, where the server has it, more; where
+// it is missing the page shows the message's text instead:
 //
 //   - GET /api/v1/meta: {"you","act_as","people":[],"backends":[{"name","isolated"}],
-//     "default_backend","models":[],"last_event"}. last_event is the newest
-//     event's ID: the page follows /events?after=last_event and only then reads
-//     the thread, so that nothing falls between the two.
-//   - GET /api/v1/channels: [{"id","title"}].
-//   - GET /events: a comment line at least every 20 s, since the page takes 45 s of
-//     silence for a dead connection; 410 when "after" is no longer known.
-//   - A message may have "header" and "turn": workflows.HeaderView and
-//     workflows.TurnView as they are, so that times are shown in the reader's zone;
-//     "deleted": true takes the message away. A tool call may have "started_at"
-//     and "note".
-//   - An approval may have "required", "approvers", "requested_by", "workspace",
-//     "displayable", "queued", "decided_at", "call_id", "call_state", "exit_code",
-//     "duration_ms", "requester_may_approve" and, in a vote, "reason"; a person is
-//     a name or a workflows.Actor.
-//   - A click's answer may have "review": {"command","cwd","env":[],"files":[{"path",
-//     "text"}],"notes":[],"digest"}; without it "text" is shown whole.
-//   - The answer to a post may have "text": a sentence for the speaker alone.
-//   - Texts of headers, turns and notices may hold times as RFC 3339 in UTC
-//     (2026-11-29T15:04:05Z); they are shown as clock times of the reader's zone.
+//     "default_backend","models":[],"notices":[],"commands":[{"name","usage","does",
+//     "thread"}],"last_event"}. last_event is the newest event's ID: the page follows
+//     /events?after=last_event and only then reads the thread, so that nothing falls
+//     between the two.
+//   - GET /api/v1/channels: [{"id","title"}]; GET /api/v1/channels/{c}/messages: what
+//     was said there without opening a session.
+//   - GET /api/v1/events: a comment line at least every 20 s, since the page takes
+//     45 s of silence for a dead connection; 410 when "after" is no longer known.
+//   - A message's "header" and "turn": workflows.HeaderView and workflows.TurnView as
+//     they are, so that times are shown in the reader's zone; "deleted": true takes
+//     the message away. A tool call's "started_at" and "note".
+//   - An approval's "required", "approvers", "requested_by", "workspace", "queued",
+//     "decided_at", "call_id", "call_state", "exit_code", "duration_ms", "unknown_run",
+//     "outcome" (the line that takes the buttons' place), "requester_may_approve"
+//     and, in a vote, "reason"; a person is a name or a workflows.Actor.
+//   - A click's answer may have "review", a chat.Review; without it "text" is shown.
+//   - A post's answer may have "text", for the speaker alone, and "opened", the
+//     thread that a command opened.
+//   - Texts of headers, turns, outcomes and notices may hold times as RFC 3339 in UTC
+//     (2026-11-29T15:04:05Z); they are shown as clock times of the reader's zone. A
+//     link to #/t/<thread> leads to that thread.
 package page
 
 import "embed"

@@ -129,6 +129,8 @@ func (b *browser) blank() *tab {
 		}
 	}()
 	b.t.Cleanup(func() {
+		tb.mu.Lock()
+		defer tb.mu.Unlock()
 		for _, p := range tb.problems {
 			b.t.Error("the page complained: " + p)
 		}

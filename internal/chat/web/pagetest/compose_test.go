@@ -179,7 +179,7 @@ func TestTheSessionMenu(t *testing.T) {
 	tb.press(kb.Enter, kb.ArrowDown, kb.ArrowDown, kb.Enter)
 	tb.until("fork is written for me", `document.querySelector("#composer").value === "/agent fork "`)
 	tb.eval(`document.querySelector("[data-action=menu]").focus()`)
-	tb.press(kb.Enter, kb.End, kb.ArrowUp, kb.ArrowUp, kb.ArrowUp, kb.Enter)
+	tb.press(kb.Enter, kb.End, kb.ArrowUp, kb.ArrowUp, kb.ArrowUp, kb.ArrowUp, kb.Enter)
 	require.Eventually(t, func() bool { return len(s.seenTries()) == 1 }, patience, 10*time.Millisecond)
 	require.Equal(t, "/agent pause", s.seenTries()[0].Text)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
@@ -50,8 +51,9 @@ func TestTheServerIsNotThereYet(t *testing.T) {
 func TestThreadsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
-	tb := newBrowser(t).open(s, "ada", "nowhere")
+	tb := newBrowser(t).blank()
 	tb.expect("404")
+	tb.run(chromedp.Navigate(s.url + "/#token=" + token + "&thread=nowhere"))
 	tb.shows("main", "There is no such session here.")
 }
 
@@ -90,4 +92,53 @@ func TestOutput(t *testing.T) {
 
 	tb.click("#m-c1 [data-call=y1]")
 	tb.shows("dialog", "no output")
+}
+
+// A server with another store: what the page followed is not known there.
+func TestTheServerForgets(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	longThread(s, 5)
+	tb := newBrowser(t).open(s, "ada", "t1")
+	tb.expect("410", "ERR_", "Failed to load")
+	tb.shows(".message", "Answer 4")
+	s.mu.Lock()
+	s.events, s.messages = nil, s.messages[:2]
+	s.mu.Unlock()
+	s.cut()
+	tb.until("what is gone goes", `document.querySelectorAll(".message").length === 2`)
+	s.put(message{ID: "n1", ThreadID: "t1", Kind: "answer", Text: "from the new one"})
+	tb.shows(".message", "from the new one")
+}
+
+func TestALongThreadStaysQuick(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	longThread(s, 600)
+	turn := workingTurn(time.Now())
+	s.put(turn)
+	tb := newBrowser(t).open(s, "ada", "t1")
+	tb.shows(".turn-card", "Working")
+	start := time.Now()
+	for i := range 50 {
+		turn.ToolCalls[2].Tail = fmt.Sprintf("line %d", i)
+		s.put(turn)
+	}
+	tb.shows(".tail", "line 49")
+	require.Less(t, time.Since(start), 10*time.Second)
+}
+
+func TestTimesAreTheReaders(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.addSession(session{ID: "t1", Title: "x", Liveness: "active"})
+	at := time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC)
+	s.put(message{ID: "n1", ThreadID: "t1", Kind: "notice", At: at, Text: "Paused at 2026-03-01T12:30:00Z."})
+	tb := newBrowser(t).blank()
+	_, err := chromedp.Call(tb.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"})
+	require.NoError(t, err)
+	tb.run(chromedp.Navigate(s.url + "/#token=" + token + "&thread=t1"))
+	tb.shows("#m-n1", "21:30.")
+	require.Contains(t, tb.text(`document.querySelector("#m-n1 time").textContent`), "1 Mar")
+	require.Equal(t, "2026-03-01T12:30:00.000Z", tb.text(`document.querySelector("#m-n1 time").dateTime`))
 }

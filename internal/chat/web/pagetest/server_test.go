@@ -171,6 +171,8 @@ func newServer(t *testing.T) *server {
 		s.mu.Unlock()
 		ts.CloseClientConnections()
 		ts.Close()
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		for _, f := range s.faults {
 			t.Error("the page asked for something that the API lacks: " + f)
 		}
@@ -403,6 +405,13 @@ func (s *server) follow(w http.ResponseWriter, r *http.Request) {
 			s.fault("after=%q", query.Get("after"))
 		}
 		after = n
+	}
+	s.mu.Lock()
+	unknown := after > len(s.events)
+	s.mu.Unlock()
+	if unknown {
+		refuse(w, 410, "unknown_event", "No event has had that number here.", "")
+		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(200)
