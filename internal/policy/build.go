@@ -117,7 +117,7 @@ func (c *call) operandIfThere(p string, sure bool) {
 	case ok && f.Exists, !ok && sure:
 		c.operand(p)
 	case !ok:
-		c.s.j.paths = appendOnce(c.s.j.paths, p)
+		c.s.touch(p)
 	}
 	c.fileWritten(p)
 }
@@ -334,7 +334,7 @@ func (c *call) gitDirLike(w word) {
 		c.raise(Risky, "%s works in `%s`, which is only known when it runs", c.by(), w.show())
 	}
 	for _, p := range paths {
-		c.s.j.paths = appendOnce(c.s.j.paths, p)
+		c.s.touch(p)
 		if pl := c.s.placeOf(p); pl != placeWorkspace && pl != placeRoot {
 			c.raise(Risky, "%s works in `%s`, outside the workspace", c.by(), p)
 		}

@@ -85,7 +85,7 @@ func runCd(c *call) {
 		return
 	}
 	for _, p := range paths {
-		s.j.paths = appendOnce(s.j.paths, p)
+		s.touch(p)
 	}
 	if f, ok := s.j.facts.Files[paths[0]]; ok && !f.Exists {
 		if _, made := s.files[paths[0]]; !made {

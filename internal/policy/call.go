@@ -15,10 +15,12 @@ type call struct {
 	in   flow
 	out  flow
 
-	sub    string   // its subcommand, for rules
-	paths  []string // what it reads and writes, for rules
-	hosts  []string // what it talks to, for rules
-	silent bool     // a wrapper that adds nothing: no reason of its own
+	words    []word   // the arguments as given, for rules
+	program0 string   // the name as given, for rules
+	byPath   bool     // named by a path that is not trusted
+	sub      string   // its subcommand, for rules
+	hosts    []string // what it talks to, for rules
+	silent   bool     // a wrapper that adds nothing: no reason of its own
 }
 
 func (c *call) raise(t Tier, format string, args ...any) { c.s.raise(t, format, args...) }
@@ -173,7 +175,7 @@ func (s *scope) run(ws []word, in flow, o runOpts) flow {
 		return flow{}
 	}
 	defer func() { s.j.depth-- }()
-	c := &call{s: s, args: ws[1:], in: in}
+	c := &call{s: s, args: ws[1:], words: ws[1:], in: in}
 	name := ws[0]
 	mark := s.j.mark()
 	switch {
@@ -197,7 +199,7 @@ func (s *scope) run(ws []word, in flow, o runOpts) flow {
 
 // lookup finds what a literal name runs.
 func (c *call) lookup(name string, o runOpts) {
-	c.name = name
+	c.name, c.program0 = name, name
 	s := c.s
 	if strings.Contains(name, "/") {
 		c.runPath(name)
@@ -223,8 +225,15 @@ func (c *call) program(name string) {
 		c.spec(sp)
 		return
 	}
+	if in(builtinPrograms, name) {
+		c.s.j.p.builtins[name](c)
+		return
+	}
 	c.unknown()
 }
+
+// builtinPrograms are builtins that are programs too, and do the same.
+var builtinPrograms = []string{"echo", "printf", "pwd", "test", "[", "kill", "true", "false", "getopts", "umask", "wait", "type", "command", "hash", "cd", "read"}
 
 // trustedDirs hold the system's programs, which the workspace cannot change.
 var trustedDirs = []string{
@@ -237,6 +246,7 @@ func (c *call) runPath(name string) {
 	for _, p := range paths {
 		if len(paths) == 1 && strings.HasPrefix(name, "/") && in(trustedDirs, path.Dir(p)) && c.s.remote == "" {
 			c.name = path.Base(p)
+			c.program0 = c.name
 			if _, err := c.loader(p); err {
 				return
 			}
@@ -246,6 +256,7 @@ func (c *call) runPath(name string) {
 		c.operand(p)
 	}
 	base := path.Base(path.Clean(name))
+	c.program0, c.byPath = base, true
 	if wrapperScript(base) && len(paths) == 1 && c.s.inWorkspace(paths[0]) {
 		c.name = base
 		c.program(base)
@@ -287,7 +298,7 @@ func wrapperScript(base string) bool { return base == "gradlew" || base == "mvnw
 func (c *call) operand(p string) {
 	c.s.j.operands = appendOnce(c.s.j.operands, p)
 	c.s.j.heads = appendOnce(c.s.j.heads, p)
-	c.s.j.paths = appendOnce(c.s.j.paths, p)
+	c.s.touch(p)
 }
 
 // readContent is what a file is known to hold, without judging the reading.

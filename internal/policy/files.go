@@ -162,8 +162,7 @@ func (c *call) moveFrom(w word) {
 		return
 	}
 	for _, p := range paths {
-		c.s.j.paths = appendOnce(c.s.j.paths, p)
-		c.paths = append(c.paths, p)
+		c.s.touch(p)
 		switch c.s.placeOf(p) {
 		case placeWorkspace, placeScratch:
 			c.raise(Write, "%s moves `%s`", c.by(), c.s.rel(p))
@@ -276,12 +275,6 @@ func runRm(c *call, _ *spec, p parsed) {
 	}
 	for _, w := range p.operands {
 		c.s.remove(w, "`"+clip(c.name, 60)+rmFlags(all, forced)+"`", all, !all && !forced)
-		if !w.lit {
-			continue
-		}
-		for _, pth := range c.s.resolve(w.text) {
-			c.paths = append(c.paths, pth)
-		}
 	}
 	if p.bad {
 		for _, w := range c.args {
@@ -367,8 +360,7 @@ func (c *call) change(ops []word, deep bool) {
 			c.raise(Risky, "%s changes `%s`, which is only known when it runs", c.by(), w.show())
 		}
 		for _, p := range paths {
-			c.s.j.paths = appendOnce(c.s.j.paths, p)
-			c.paths = append(c.paths, p)
+			c.s.touch(p)
 			pl := c.s.placeOf(p)
 			switch {
 			case pl == placeSystemTop || (deep && pl == placeKernel):
@@ -438,7 +430,7 @@ func runPatch(c *call, _ *spec, p parsed) {
 		if text.net {
 			c.raise(Risky, "%s applies a patch that `%s` downloaded", c.by(), text.from)
 		}
-		c.raise(Write, "%s changes workspace files that the patch names; patch itself refuses paths that leave the directory", c.by())
+		c.raise(Risky, "%s changes whatever files the patch names, protected ones too", c.by())
 		return
 	}
 	for _, line := range strings.Split(text.text, "\n") {
@@ -547,7 +539,7 @@ func (c *call) unpack(dst word) {
 	if dst.lit && len(paths) == 1 && c.s.inWorkspace(paths[0]) {
 		return
 	}
-	c.raise(Risky, "%s writes whatever names the archive holds", c.by())
+	c.raise(Risky, "%s writes whatever names the archive holds, protected ones too", c.by())
 }
 
 func runSevenZip(c *call, _ *spec, _ parsed) {

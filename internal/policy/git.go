@@ -32,7 +32,7 @@ merge-base | gitread | v* | -a,--all --octopus --independent --is-ancestor --for
 name-rev | gitread | v* | --tags --refs: --name-only --always --no-undefined --all --exclude:
 for-each-ref show-ref show-branch | gitread | v* | --count: --sort: --format: --color? --points-at: --merged? --no-merged? --contains? --no-contains? --head --heads,--branches --tags -d,--dereference -s,--hash? --verify -q,--quiet --abbrev? --exists: -a,--all -r,--remotes --current --topo-order --date-order --list --more: --no-name --sha1-name --topics --exclude: --ignore-case
 symbolic-ref | gitread gitsymref | v v | -q,--quiet --short --no-recurse --recurse -d! -m:!
-reflog | gitread gitreflog | v* |` + gitLog + ` -p --stat?
+reflog | gitread gitreflog numbers | v* |` + gitLog + ` -p --stat?
 count-objects | gitread | - | -v,--verbose -H,--human-readable
 check-ignore check-attr check-ref-format check-mailmap | gitread | v* | -q,--quiet -v,--verbose --stdin -z -n,--non-matching --no-index -a,--all --cached --branch --normalize --allow-onelevel
 cherry | gitread | v* | -v --abbrev?
@@ -131,7 +131,7 @@ func (c *call) gitDir(w word) {
 		c.raise(Risky, "git works in `%s`, which is only known when it runs", w.show())
 	}
 	for _, p := range paths {
-		c.s.j.paths = appendOnce(c.s.j.paths, p)
+		c.s.touch(p)
 		if pl := c.s.placeOf(p); pl != placeWorkspace && pl != placeRoot {
 			c.raise(Risky, "git works in `%s`, outside the workspace", p)
 		}

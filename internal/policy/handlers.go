@@ -13,7 +13,7 @@ func handlers() map[string]func(*call, *spec, parsed) {
 		"cat": runCat, "tr": runTr, "decode": runDecode, "hex": runHex, "rev": runRev, "grep": runGrep, "jq": runJq, "gofmt": runGofmt, "mktemp": runMktemp,
 		"tee": runTee, "cp": runCp, "mv": runMv, "install": runInstall, "ln": runLn, "rm": runRm, "delete": runDelete, "chmod": runChmod, "owner": runOwner,
 		"split": runSplit, "csplit": runCsplit, "patch": runPatch, "dd": runDd, "pack": runPack, "zip": runZip, "unzip": runUnzip, "sevenzip": runSevenZip, "objwrite": runObjWrite,
-		"sed": runSed, "awk": runAwk, "find": runFind, "tar": runTar, "risky-run": runRiskyRun, "batch": runBatchOnly, "fd": runFdSearch, "risky": runRiskyRead,
+		"sed": runSed, "awk": runAwk, "find": runFind, "tar": runTar, "risky-run": runRiskyRun, "printenv": runPrintenv, "batch": runBatchOnly, "fd": runFdSearch, "risky": runRiskyRead,
 		"wrap": runWrap, "env": runEnv, "busybox": runBusybox, "xargs": runXargs, "watch": runWatch, "flock": runFlock, "script": runScriptCmd, "parallel": runParallel, "strings": runStrings,
 		"sudo": runSudo, "su": runSu, "trace": runTrace, "riskywrap": runRiskyWrap, "escape": runEscape, "shell": runShell, "ssh": runSSH, "tmux": runTmux, "envrun": runEnvRun, "at": runAt,
 		"python": runPython, "interp": runInterp, "node": runNode, "editor": runEditor, "sql": runSQL, "calc": runCalc,
@@ -122,3 +122,21 @@ func runBatchOnly(c *call, _ *spec, _ parsed) {}
 
 // runFdSearch drops the pattern, which is no path.
 func runFdSearch(c *call, _ *spec, p parsed) {}
+
+// runPrintenv judges printenv: everything, or variables by name.
+func runPrintenv(c *call, _ *spec, _ parsed) {
+	c.out = flow{secret: true, from: c.name}
+	for _, w := range c.args {
+		if w.is("-0", "--null") {
+			continue
+		}
+		if !w.lit || secretName(w.text) {
+			c.raise(Risky, "%s prints `%s`, which may hold a credential", c.by(), w.show())
+			return
+		}
+		c.out = flow{}
+	}
+	if c.out.secret {
+		c.raise(Risky, "%s shows every environment variable, which may hold credentials", c.by())
+	}
+}

@@ -52,7 +52,7 @@ func (c *call) byRole(sp *spec, ops []word) {
 			c.raise(Risky, "%s is given more operands than the policy knows it to take", c.by())
 			return
 		}
-		if w.split && !sp.harmless && (sp.star != 0 || len(sp.operands) > 1) {
+		if w.split && sp.changesFrom(i) {
 			c.raise(Risky, "`%s` may be several operands of %s", w.show(), c.by())
 		}
 		switch r {
@@ -75,6 +75,17 @@ func (c *call) byRole(sp *spec, ops []word) {
 			c.out = c.out.and(c.taintOf(w))
 		}
 	}
+}
+
+// changesFrom reports whether an operand from i on does more than read, so that
+// one word becoming several matters.
+func (s *spec) changesFrom(i int) bool {
+	for k := min(i, len(s.operands)); k < len(s.operands); k++ {
+		if r := s.operands[k]; (r == roleWrite || r == roleDelete || r == roleExec || r == roleCode) && s.star != k {
+			return true
+		}
+	}
+	return false
 }
 
 // roleAt is the role of operand i of n.
@@ -160,8 +171,7 @@ func (c *call) read(w word, deep bool) flow {
 	}
 	out := flow{known: true}
 	for _, p := range paths {
-		s.j.paths = appendOnce(s.j.paths, p)
-		c.paths = append(c.paths, p)
+		s.touch(p)
 		out = out.and(s.readFile(p, deep))
 	}
 	if out.silent() {
@@ -175,9 +185,7 @@ func (c *call) write(w word) {
 	if w.out || w.is("-") {
 		return
 	}
-	for _, p := range c.s.writeTo(w, c.by()) {
-		c.paths = append(c.paths, p)
-	}
+	c.s.writeTo(w, c.by())
 }
 
 // host judges an address that the command talks to.

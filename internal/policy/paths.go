@@ -161,7 +161,7 @@ func (s *scope) targets(w word) (paths []string, known bool) {
 func (s *scope) writeTo(w word, by string) []string {
 	paths, known := s.targets(w)
 	for _, p := range paths {
-		s.j.paths = appendOnce(s.j.paths, p)
+		s.touch(p)
 		s.writePlace(p, by)
 	}
 	if !known {
@@ -228,7 +228,7 @@ func (s *scope) writePlace(p, by string) {
 func (s *scope) remove(w word, by string, all, named bool) {
 	paths, known := s.targets(w)
 	for _, p := range paths {
-		s.j.paths = appendOnce(s.j.paths, p)
+		s.touch(p)
 		s.removePlace(p, by, all, named && w.lit && !w.glob)
 	}
 	if w.glob {

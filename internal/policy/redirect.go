@@ -139,7 +139,7 @@ func (s *scope) redirIn(r *syntax.Redirect) flow {
 	}
 	f := flow{}
 	for _, p := range s.resolve(w.path()) {
-		s.j.paths = appendOnce(s.j.paths, p)
+		s.touch(p)
 		f = s.readFile(p, false)
 	}
 	return f

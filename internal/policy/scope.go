@@ -33,6 +33,7 @@ type judge struct {
 	reasons  []Reason
 	operands []string
 	paths    []string
+	touched  []string // every path named, in order, with repetitions
 	globs    []string
 	heads    []string
 	changes  []string
@@ -58,10 +59,11 @@ func (j *judge) raise(seg int, t Tier, text string) {
 type mark struct {
 	tier, cur Tier
 	reasons   int
+	touched   int
 }
 
 func (j *judge) mark() mark {
-	m := mark{tier: j.tier, cur: j.cur, reasons: len(j.reasons)}
+	m := mark{tier: j.tier, cur: j.cur, reasons: len(j.reasons), touched: len(j.touched)}
 	j.cur = Safe
 	return m
 }

@@ -18,7 +18,7 @@ version | single nodash | r* | -m -v -json
 help | single | v* |
 mod | gomod | v* | -v -json -m -e -x -go: -compat: -diff -reuse:! -vendor -fmt -print -C:! -module:! -require:! -replace:! -dropreplace:! -droprequire:! -exclude:! -o:w
 work | gowork | v* | -v -e
-tool | gotool single | v* | -n
+tool | gotool single stop | v* | -n
 clean | goclean single | v* | -i! -r! -n -x -cache! -testcache -modcache! -fuzzcache!
 get install generate run | gorisky | v* |
 `
@@ -70,8 +70,8 @@ mix | mix | v* | --only: --exclude: --include: --trace --cover --failed --stale 
 rebar3 stack cabal dub nimble shards crystal-build dune opam | targets | v* | -v -q --fast --pedantic --test-arguments: -j: --enable-tests --watch! --force -f --profile:
 phpunit pest phpstan psalm phpcs php-cs-fixer infection codecept behat | build | v* | --filter: --testsuite: --group: --exclude-group: --coverage-text --no-coverage --colors? --testdox --stop-on-failure --stop-on-error --stop-on-defect --display-warnings -v --verbose -q --level: -l: --memory-limit: --no-progress --error-format: --standard: --dry-run --diff --using-cache: --no-cache --configuration:! -c:! --bootstrap:! --extensions:!
 composer | targets | v* | -v -q -n,--no-interaction --ansi --no-ansi
-gcc g++ cc c++ clang clang++ gfortran ldc2 tcc cpp | cc | v* |
-rustc javac kotlinc scalac ghc ocamlfind ocamlopt nim-c valac fpc gnatmake | compiler | v* |
+gcc g++ cc c++ clang clang++ gfortran ldc2 tcc cpp | raw cc | v* |
+rustc javac kotlinc scalac ghc ocamlfind ocamlopt nim-c valac fpc gnatmake | raw compiler | v* |
 clang-format | gofmt | R* | -i --style: -n,--dry-run --Werror,-Werror -style: --fallback-style: --lines: --verbose --assume-filename:
 clang-tidy cppcheck include-what-you-use scan-build | build | v* | -p: --checks: -checks: --enable: --std: --language: -I: -q,--quiet --error-exitcode: --inline-suppr --suppress: -j: --force --platform: -fix! --fix! --config:! --load:! --addon:! --plugin:!
 rustfmt stylua ormolu fourmolu ktlint swiftformat swiftlint google-java-format scalafmt elm-format nixfmt alejandra terraform-fmt taplo dprint mdformat | build | v* | --check -i,--in-place --edition: -q,--quiet -v,--verbose --fix -F,--format --emit: -l --config:! --config-path:! --color: --mode: --write --test --lint --strict --diff --dry-run --autocorrect

@@ -82,6 +82,7 @@ top htop | batch names | - | -b -n: -d: -p: -u: -o: -c -H -i -w: -1
 vmstat iostat mpstat | names | v* | -a -d -s -S: -w -x -k -m -h
 lscpu lsblk lsmem lspci lsusb lsmod lsof lsns lsipc lslogins lsattr findmnt | names | n* | -a,--all -b,--bytes -J,--json -e,--extended? -p,--parse? -f -o,--output: -l,--list -n,--noheadings -t -d -x,--hex -v -i -P -u: -c: -h --help -V,--version -k -m -s -R
 dmesg | risky | - |
+printenv | raw printenv | v* |
 getconf | names nodash | n* | -a -v:
 getent | names | n* | -s,--service: -i,--no-idn
 locale localectl | names | n* | -a,--all-locales -m,--charmaps -c,--category-name -k,--keyword-name -v,--verbose
