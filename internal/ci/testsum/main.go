@@ -47,6 +47,7 @@ type sum struct {
 	build                   map[string][]string
 	passed, failed, skipped int
 	skips                   []string
+	runnerFailed            bool
 }
 
 func newSum(out io.Writer) *sum {
@@ -79,6 +80,9 @@ func (s *sum) take(e event) {
 	switch e.Action {
 	case "build-output":
 		s.build[e.ImportPath] = append(s.build[e.ImportPath], e.Output)
+		return
+	case "runner-failed": // From .ci/run: go test's exit code was not 0.
+		s.runnerFailed = true
 		return
 	case "build-fail":
 		s.print("%s", strings.Join(s.build[e.ImportPath], ""))
@@ -154,6 +158,10 @@ func (s *sum) finish() bool {
 	for name := range s.packages {
 		s.failed++
 		s.print("FAIL %s did not end\n", name)
+	}
+	if s.runnerFailed && s.failed == 0 {
+		s.failed++
+		s.print("FAIL go test failed without a failed test\n")
 	}
 	for _, skip := range s.skips {
 		s.print("skip %s\n", skip)

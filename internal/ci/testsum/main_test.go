@@ -107,6 +107,20 @@ func TestCutShort(t *testing.T) {
 	require.Equal(t, "0 passed, 1 failed, 0 skipped", last(out.String()))
 }
 
+func TestRunnerFailed(t *testing.T) {
+	t.Parallel()
+	passed := `{"Action":"start","Package":"p"}
+{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p"}
+`
+	var out bytes.Buffer
+	s := newSum(&out)
+	require.NoError(t, s.read(strings.NewReader(passed+`{"Action":"runner-failed"}`)))
+	require.False(t, s.finish())
+	require.Equal(t, "1 passed, 1 failed, 0 skipped", last(out.String()))
+}
+
 func last(out string) string {
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	return lines[len(lines)-1]
