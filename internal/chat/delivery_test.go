@@ -161,6 +161,7 @@ func TestPostThatWasNotRecordedStaysOne(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "m1", res.Ref)
 	require.Equal(t, []string{"hello"}, w.texts())
+	require.Equal(t, 1, w.n, "nobody sees a copy, not even for a moment")
 }
 
 // A first attempt that was taken for dead posts while the second one does.

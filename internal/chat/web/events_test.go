@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -59,12 +60,19 @@ func TestPendingMessagesAreInvisible(t *testing.T) {
 		if r, ok := c.Arg.(workflows.SessionRequest); ok && r.Task.Text.Text == "slow" {
 			return workflows.ErrUnconfirmed
 		}
+		if c.Method == "SendMessage" {
+			return workflows.ErrUnconfirmed
+		}
 		return nil
 	}})
 	ev := s.events("0")
 	s.refused(503, "POST", general, text("/agent slow", "c1"))
 	p := s.post(general, text("/agent fast", "c2"))
 	require.Equal(t, p.MessageID, next(t, ev).m.ID)
+	s.refused(503, "POST", "/api/v1/threads/"+p.ThreadID+"/messages", text("slow too", "c3"))
+	require.Len(t, s.thread(p.ThreadID).Messages, 1)
+	_, data := s.do("GET", "/api/v1/channels/general/threads", "")
+	require.Len(t, decode[[]threadDoc](t, data), 1)
 }
 
 func TestEventStreamEndsWithTheServer(t *testing.T) {
@@ -73,7 +81,9 @@ func TestEventStreamEndsWithTheServer(t *testing.T) {
 	ev := s.events("0")
 	s.post(general, text("/agent hello", ""))
 	next(t, ev)
+	started := time.Now()
 	s.stop()
+	require.Less(t, time.Since(started), 3*time.Second, "an open stream does not hold the server up")
 	_, open := <-ev
 	require.False(t, open)
 }

@@ -58,7 +58,9 @@ func TestTaskOpensAThread(t *testing.T) {
 
 func TestOneClientIDIsOneMessage(t *testing.T) {
 	t.Parallel()
-	s := open(t)
+	gate := make(chan struct{})
+	s := openIn(t, t.TempDir(), &chattest.Sessions{Fail: func(chattest.Call) error { <-gate; return nil }})
+	time.AfterFunc(300*time.Millisecond, func() { close(gate) }) // all five are at it by then
 	var wg sync.WaitGroup
 	replies := make([]posted, 5)
 	for i := range replies {
