@@ -129,7 +129,7 @@ func (c *call) fileWritten(p string) {
 	if f.net {
 		c.raise(Critical, "%s runs `%s`, which was downloaded", c.by(), c.s.rel(p))
 	}
-	if _, made := c.s.files[p]; made && f.known {
+	if _, made := c.s.j.files[p]; made && f.known {
 		for _, line := range strings.Split(f.text, "\n") {
 			if recipe, ok := strings.CutPrefix(line, "\t"); ok {
 				c.s.worst(strings.TrimLeft(recipe, "@-+"), c.by())

@@ -88,7 +88,7 @@ func runCd(c *call) {
 		s.touch(p)
 	}
 	if f, ok := s.j.facts.Files[paths[0]]; ok && !f.Exists {
-		if _, made := s.files[paths[0]]; !made {
+		if _, made := s.j.files[paths[0]]; !made {
 			s.addCwd(paths[0]) // it may fail, and leave the shell where it is
 			return
 		}

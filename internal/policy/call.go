@@ -303,7 +303,7 @@ func (c *call) operand(p string) {
 
 // readContent is what a file is known to hold, without judging the reading.
 func (s *scope) readContent(p string) flow {
-	if f, ok := s.files[p]; ok {
+	if f, ok := s.j.files[p]; ok {
 		return f
 	}
 	f := flow{file: p}

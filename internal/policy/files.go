@@ -227,9 +227,11 @@ func (s *scope) link(at, to word) {
 		if !strings.HasPrefix(t, "/") {
 			t = path.Join(path.Dir(a), t)
 		}
-		s.own()
+		if s.j.links == nil {
+			s.j.links = map[string]string{}
+		}
 		if a != path.Clean(t) {
-			s.links[a] = path.Clean(t)
+			s.j.links[a] = path.Clean(t)
 		}
 	}
 }

@@ -75,6 +75,7 @@ func runGit(c *call, _ *spec, _ parsed) {
 	c.name = "git " + clip(sub, 40)
 	c.args = args[1:]
 	if sp, ok := c.s.j.p.tables.git[sub]; ok {
+		c.out = flow{known: true}
 		p := c.parse(sp, c.args)
 		c.byRole(sp, p.operands)
 		c.gitCommand(sp, p)

@@ -84,7 +84,6 @@ func (j *judge) shellStdin(name, text string) {
 	}
 	s := j.newScope()
 	s.loseCwd()
-	s.argsKnown = false
 	lang := ShellBash
 	if name != "bash" {
 		lang = ShellSh
@@ -110,7 +109,7 @@ func cleanAbs(p string) string {
 }
 
 func (j *judge) newScope() *scope {
-	s := &scope{j: j, lang: j.env.Shell, argsKnown: true, stdin: flow{none: true}}
+	s := &scope{j: j, lang: j.env.Shell, stdin: flow{none: true}}
 	if j.env.Cwd != "" {
 		s.cwds = []string{j.env.Cwd}
 	} else {

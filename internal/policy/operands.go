@@ -15,6 +15,7 @@ func (c *call) spec(sp *spec) {
 		sp.run(c, sp, parsed{})
 		return
 	}
+	c.out = flow{known: true}
 	p := c.parse(sp, c.args)
 	c.base(sp)
 	c.byRole(sp, p.operands)

@@ -32,11 +32,11 @@ func (s *scope) resolve(p string) []string {
 			out = append(out, path.Join(c, p))
 		}
 	}
-	if len(s.links) == 0 && len(s.j.facts.Files) == 0 {
+	if len(s.j.links) == 0 && len(s.j.facts.Files) == 0 {
 		return out
 	}
 	for _, a := range out {
-		for link, target := range s.links {
+		for link, target := range s.j.links {
 			if a == link || strings.HasPrefix(a, link+"/") {
 				out = appendOnce(out, path.Clean(target+a[len(link):]))
 			}
@@ -236,6 +236,13 @@ func (s *scope) remove(w word, by string, all, named bool) {
 			s.removeAll(p, by)
 		}
 	}
+	for _, r := range w.roots {
+		for _, p := range s.resolve(r) {
+			if pl := s.placeOf(p); w.text == "" && pl >= placeHome {
+				s.raise(Critical, "%s deletes what is found below `%s`", by, p)
+			}
+		}
+	}
 	if known && !w.glob {
 		return
 	}
@@ -337,7 +344,7 @@ func (s *scope) readFile(p string, deep bool) flow {
 			return flow{net: true, from: "/dev/tcp"}
 		}
 	}
-	if w, ok := s.files[p]; ok {
+	if w, ok := s.j.files[p]; ok {
 		w.file = p
 		return w
 	}
@@ -366,7 +373,7 @@ func (s *scope) downloaded(p string) bool {
 		if s.j.facts.Downloaded[q] {
 			return true
 		}
-		if f, ok := s.files[q]; ok && f.net {
+		if f, ok := s.j.files[q]; ok && f.net {
 			return true
 		}
 	}

@@ -40,6 +40,10 @@ type judge struct {
 	install  bool
 	samples  []string
 	funcs    []*function // in the order of declaration
+
+	// What this command does to files, which every part of it sees.
+	files map[string]flow   // what it wrote, by absolute path
+	links map[string]string // symbolic links that it made
 }
 
 func (j *judge) raise(seg int, t Tier, text string) {
@@ -99,9 +103,7 @@ type scope struct {
 	remote     string // the command that runs this somewhere else, such as "ssh"
 	vars       map[string]variable
 	funcs      map[string]*function
-	files      map[string]flow   // what this command wrote to files, by absolute path
-	links      map[string]string // symbolic links that this command made
-	args       []string          // positional parameters
+	args       []string // positional parameters
 	argsKnown  bool
 	argsClass  class
 	dotglob    bool
@@ -138,7 +140,6 @@ func (s *scope) child() *scope {
 func (s *scope) own() {
 	if s.shared {
 		s.vars, s.funcs = maps.Clone(s.vars), maps.Clone(s.funcs)
-		s.files, s.links = maps.Clone(s.files), maps.Clone(s.links)
 		s.shared = false
 	}
 	if s.vars == nil {
@@ -146,12 +147,6 @@ func (s *scope) own() {
 	}
 	if s.funcs == nil {
 		s.funcs = map[string]*function{}
-	}
-	if s.files == nil {
-		s.files = map[string]flow{}
-	}
-	if s.links == nil {
-		s.links = map[string]string{}
 	}
 }
 
@@ -170,13 +165,23 @@ func (s *scope) setFile(path string, f flow, add bool) {
 	if path == "" || (f.known && len(f.text) > maxKnownText) {
 		return
 	}
-	s.own()
-	if old, ok := s.files[path]; ok && add {
-		f = old.and(f)
+	if s.remote != "" {
+		return
+	}
+	j := s.j
+	if old, ok := j.files[path]; ok && (add || old.net) {
+		if !add {
+			f.net, f.from = true, old.from // either may be what is there
+		} else {
+			f = old.and(f)
+		}
 	} else if add && !ok {
 		f = f.unread()
 	}
-	s.files[path] = f
+	if j.files == nil {
+		j.files = map[string]flow{}
+	}
+	j.files[path] = f
 }
 
 // merge makes s what it is after a branch that may or may not have been taken.
@@ -206,15 +211,6 @@ func (s *scope) merge(o *scope) {
 	}
 	for k, f := range o.funcs {
 		s.funcs[k] = f
-	}
-	for k, f := range o.files {
-		if old, ok := s.files[k]; ok {
-			f = f.and(old).unread()
-		}
-		s.files[k] = f
-	}
-	for k, l := range o.links {
-		s.links[k] = l
 	}
 	s.dotglob = s.dotglob || o.dotglob
 	if !o.argsKnown {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"maps"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -79,7 +80,6 @@ func (s *scope) fresh(o scriptOpts) *scope {
 	if o.remote != "" {
 		c.remote = o.remote
 		c.loseCwd()
-		c.files, c.links = nil, nil
 	}
 	// The maps that were kept are the parent's too.
 	c.shared = true
@@ -88,7 +88,7 @@ func (s *scope) fresh(o scriptOpts) *scope {
 
 // sub starts a judgement of what a command might run, whose reasons do not count.
 func (j *judge) sub() *judge {
-	return &judge{p: j.p, env: j.env, facts: j.facts, visits: j.visits, depth: j.depth, quiet: j.quiet + 1, nested: 1}
+	return &judge{p: j.p, env: j.env, facts: j.facts, visits: j.visits, depth: j.depth, quiet: j.quiet + 1, nested: 1, files: maps.Clone(j.files), links: maps.Clone(j.links)}
 }
 
 // maxQuiet bounds guesses inside guesses.

@@ -99,7 +99,7 @@ jq gojq jaq | jq | v R* | -n,--null-input -R,--raw-input -s,--slurp -c,--compact
 yq | | v R* | -P,--prettyPrint -r,--unwrapScalar -o,--output-format: -p,--input-format: -j,--tojson -n,--null-input -N,--no-doc -c -y -i,--inplace! -s! -e,--exit-status -C,--colors -M,--no-colors -I,--indent: --arg:
 xmllint | | r* | --format --noout --xpath: --nonet --version --html --huge --recover --encode: --c14n --pretty: -o,--output:w --schema:r --dtdvalid:r --relaxng:r
 tidy | | r* | -q -e -xml -i -m! -utf8
-less more most | | r* | -a -A -c -e -E -f -F -g -G -i -I -J -m -M -n -N -q -Q -r -R -s -S -u -U -w -W -X -x: -z: -p: -h: -j: -b: -P: --no-init --quit-if-one-screen --RAW-CONTROL-CHARS -K! -o:w -O:w -k! -t! -T!
+less more most | pager | r* | -a -A -c -e -E -f -F -g -G -i -I -J -m -M -n -N -q -Q -r -R -s -S -u -U -w -W -X -x: -z: -p: -h: -j: -b: -P: --no-init --quit-if-one-screen --RAW-CONTROL-CHARS -K! -o:w -O:w -k! -t! -T!
 bat batcat | | r* | -p,--plain -n,--number -l,--language: -r,--line-range: --style: --color: --theme: --paging: -A,--show-all --wrap: --decorations: -P --tabs: -H,--highlight-line: --list-languages --list-themes
 man info | | n* | -k -f -w
 tldr cheat | net | n* |

@@ -520,6 +520,20 @@ func runParallel(c *call, _ *spec, _ parsed) {
 		}
 		return
 	}
+	for _, it := range items {
+		// With known items the command is known too.
+		if !it.lit || it.is(":::", ":::+") || !strings.Contains(joinWords(cmd), "{}") {
+			continue
+		}
+		var ws []word
+		for _, w := range cmd {
+			if w.lit {
+				w.text = strings.ReplaceAll(w.text, "{}", it.text)
+			}
+			ws = append(ws, w)
+		}
+		c.shellText(ws, scriptOpts{what: c.by()})
+	}
 	item := word{tmpl: unknownVar, sample: "x", split: true, flow: taint(c.in)}
 	marked := false
 	var ws []word
@@ -701,4 +715,12 @@ func runEnvRun(c *call, _ *spec, _ parsed) {
 	}
 	c.silent = true
 	c.inner(rest)
+}
+
+func joinWords(ws []word) string {
+	var parts []string
+	for _, w := range ws {
+		parts = append(parts, w.text)
+	}
+	return strings.Join(parts, " ")
 }
