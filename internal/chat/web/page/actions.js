@@ -24,6 +24,7 @@ export function act(app, action, el, event) {
     menu: () => openMenu(app, el),
     "open-side": () => openSide(app),
     "close-side": () => app.showSide(false),
+    anew: () => startAnew(app, app.s.thread),
     "act-as": () => chooseName(app),
     example: () => app.composer.set(el.dataset.text),
     "as-task": () => {
@@ -222,7 +223,7 @@ function menuFor(thread, commands) {
 }
 
 function menuItems(thread) {
-  if (thread.info.liveness === "destroyed") return [["Start anew from this…", `/agent new --from ${thread.id}`, "channel"], ["History", "/agent history", true]];
+  if (thread.info.liveness === "destroyed") return [["Start anew from this…", `/agent new --from ${thread.id}`, "anew"], ["History", "/agent history", true]];
   return [
     ["Status", "/agent status", true], ["Stop the turn", "/agent stop", true], ["Fork…", "/agent fork ", false], ["Switch backend…", "/agent switch ", false],
     ["Rename…", '/agent title "', false], ["Change model…", "/agent model ", false], ["Pause", "/agent pause", true], ["Grants", "/agent grants", true],
@@ -270,12 +271,17 @@ function menuKey(menu, e, close) {
 function choose(app, thread, [, text, how]) {
   if (how === true) return app.reply(thread, text);
   if (how === "copy") return navigator.clipboard?.writeText(text).then(() => toast("Copied: " + text), () => toast(text, { kind: "info" }));
-  if (how === "channel") {
-    location.hash = "#/c/" + encodeURIComponent(app.s.channel);
-    return setTimeout(() => app.composer.set(text + " "), 50);
-  }
+  if (how === "anew") return startAnew(app, thread);
   app.composer.set(text);
   app.composer.suggest();
+}
+
+// startAnew leaves the command for a new session from this one's files in the
+// channel's field.
+function startAnew(app, thread) {
+  history.pushState(null, "", "#/c/" + encodeURIComponent(app.s.channel));
+  app.route();
+  app.composer.set("/agent new --from " + thread.id);
 }
 
 // CONTRACT.md: names come in a header, so they are plain.

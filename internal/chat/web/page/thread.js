@@ -18,7 +18,8 @@ export class ThreadView {
     this.body = h("div", { class: "thread" });
     this.scroll = h("section", { class: "scroll", id: "scroll", "aria-label": "Conversation", tabindex: "0" }, this.body);
     this.jump = h("button", { type: "button", class: "button small jump", "data-action": "jump", hidden: true });
-    main.replaceChildren(this.head, this.scroll, h("div", { class: "below" }, this.jump, composer.el));
+    this.ended = h("p", { class: "ended", hidden: true }, "This session has ended. ", h("button", { type: "button", class: "button small", "data-action": "anew" }, "Start anew from its files"));
+    main.replaceChildren(this.head, this.scroll, h("div", { class: "below" }, this.jump, this.ended, composer.el));
     this.atEnd = true;
     this.scroll.addEventListener("scroll", () => this.scrolled(), { passive: true });
     new ResizeObserver(() => this.sticks() && this.toEnd()).observe(this.scroll);
@@ -67,6 +68,7 @@ export class ThreadView {
     if (this.channel) return;
     const t = this.thread;
     const header = t.order.map((id) => t.messages.get(id)).findLast((m) => m.kind === "header");
+    this.ended.hidden = (header?.header?.liveness || t.info.liveness) !== "destroyed";
     const title = plain(header?.header?.title || t.info.title || firstLine(t) || "Session");
     morph(this.head, h("header", { class: "head" },
       sideButton(),

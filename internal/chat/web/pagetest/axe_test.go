@@ -224,7 +224,7 @@ func TestSmallScreens(t *testing.T) {
 	for _, route := range []string{"#/t/t1", "#/t/states", "#/c/general"} {
 		tb.eval(`location.hash = ` + quote(route))
 		tb.until("shown", `document.querySelector("h1")`)
-		tb.settled()
+		tb.settled("h1")
 		wide := `[...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > 361 && !e.closest("pre, .table, .sr")).map((e) => e.outerHTML.slice(0, 120)).join("\n")`
 		require.Empty(t, tb.text(wide), route)
 		require.Equal(t, "true", tb.text(`document.documentElement.scrollWidth <= 360 && document.querySelector(".scroll").scrollWidth <= 360`), route)
@@ -233,7 +233,7 @@ func TestSmallScreens(t *testing.T) {
 	require.Equal(t, "hidden", tb.text(`getComputedStyle(document.querySelector("#side")).visibility`), "what is out of sight is out of reach")
 	tb.click(".head [data-action=open-side]")
 	tb.shows("#side", "Sessions")
-	tb.settled()
+	tb.settled("h1")
 	tb.shot("small-side")
 	tb.eval(`document.querySelector(".session").click()`)
 	tb.until("it closes on a choice", `!document.body.classList.contains("side-open")`)

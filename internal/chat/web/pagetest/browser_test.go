@@ -245,10 +245,20 @@ func (tb *tab) click(selector string) {
 	tb.run(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
-// settled waits for the moment after a card moved, in which the page takes no
-// click on an approval.
-func (tb *tab) settled() {
-	pause(tb.t, 500*time.Millisecond)
+// settled waits until what selector names is there and has not moved for a while:
+// in the moment after a card moved the page takes no click on an approval.
+func (tb *tab) settled(selector string) {
+	tb.t.Helper()
+	tb.until(selector+" is there", `document.querySelector(`+quote(selector)+`)`)
+	value[bool](tb, `new Promise((done) => {
+		let top, since = performance.now();
+		(function look() {
+			const now = document.querySelector(`+quote(selector)+`)?.getBoundingClientRect().top;
+			if (now !== top) [top, since] = [now, performance.now()];
+			if (performance.now() - since > 700) return done(true);
+			setTimeout(look, 50);
+		})();
+	})`)
 }
 
 func (tb *tab) scheme(dark bool) {

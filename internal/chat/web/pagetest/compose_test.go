@@ -246,3 +246,15 @@ func TestCompletionFromTheServersOwnList(t *testing.T) {
 	require.Equal(t, []string{"@countersign new --from 0001 "}, suggest("@countersign new --from ", "c"))
 	require.Empty(t, suggest("/agent look at the list", "c"))
 }
+
+func TestAnEndedSessionLeadsToANewOne(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.addSession(session{ID: "t1", Title: "x", Liveness: "destroyed"})
+	s.put(message{ID: "n1", ThreadID: "t1", Kind: "notice", Text: "Destroyed."})
+	tb := newBrowser(t).open(s, "ada", "t1")
+	tb.shows(".ended", "This session has ended.")
+	tb.click(".ended button")
+	tb.shows("h1", "#general")
+	require.Equal(t, "/agent new --from t1", tb.text(`document.querySelector("#composer").value`))
+}

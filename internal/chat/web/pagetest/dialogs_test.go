@@ -20,7 +20,7 @@ func TestApproveSendsWhatWasShown(t *testing.T) {
 	t.Parallel()
 	s, b := approvalThread(t)
 	tb := b.open(s, "grace", "t1")
-	tb.settled()
+	tb.settled("#m-p1 [data-button=approve]")
 	tb.click("#m-p1 [data-button=approve]")
 	tb.shows("#toasts", "Recorded.")
 	require.Equal(t, []seenClick{{click{"approve", map[string]string{"digest": "sha256:5f1c0d"}}, "p1", "grace"}}, s.seenClicks())
@@ -46,7 +46,7 @@ func TestAClickIsSentOnce(t *testing.T) {
 		return clickAnswer{Outcome: "recorded", Text: "Recorded."}
 	}
 	tb := b.open(s, "grace", "t1")
-	tb.settled()
+	tb.settled("#m-p1 [data-button=approve]")
 	tb.eval(`for (let i = 0; i < 5; i++) document.querySelector("#m-p1 [data-button=approve]").click()`)
 	tb.until("it says that it is busy", `document.querySelector("#m-p1 [data-button=approve][aria-busy=true]")`)
 	tb.eval(`document.querySelector("#m-p1 [data-button=approve]").click()`)
@@ -63,7 +63,7 @@ func TestOutcomesAreToldToTheClickerAlone(t *testing.T) {
 		return clickAnswer{Outcome: "not_yours", Text: "This needs @platform-oncall or @grace."}
 	}
 	ada, linus := b.open(s, "ada", "t1"), b.open(s, "linus", "t1")
-	ada.settled()
+	ada.settled("#m-p1 [data-button=approve]")
 	ada.click("#m-p1 [data-button=approve]")
 	ada.shows("#toasts[aria-live=polite] .toast.bad", "This needs @platform-oncall or @grace.")
 	require.NotContains(t, linus.text(`document.body.innerText`), "This needs")
@@ -76,10 +76,10 @@ func TestNoAnswerIsNoDecision(t *testing.T) {
 	s, b := approvalThread(t)
 	tb := b.open(s, "grace", "t1")
 	tb.expect("Failed to load", "ERR_")
-	tb.settled()
+	tb.settled("#m-p1 [data-button=approve]")
 	s.setDown(true)
 	tb.shows("#banner[role=alert]", "Not connected to the server.")
-	tb.settled()
+	tb.settled("#m-p1 [data-button=approve]")
 	tb.click("#m-p1 [data-button=approve]")
 	tb.shows("#toasts", "Not confirmed: the server did not answer in time. If your click was recorded, the card shows it; else click again.")
 	s.setDown(false)
@@ -163,7 +163,7 @@ func TestAClickRightAfterTheCardMovedDoesNotCount(t *testing.T) {
 	t.Parallel()
 	s, b := approvalThread(t)
 	tb := b.open(s, "grace", "t1")
-	tb.settled()
+	tb.settled("#m-p1 [data-button=approve]")
 	tb.eval(`window.clickWhenMoved = new Promise((done) => {
 		const button = document.querySelector("#m-p1 [data-button=approve]");
 		const top = button.getBoundingClientRect().top;

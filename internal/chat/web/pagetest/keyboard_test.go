@@ -47,7 +47,7 @@ func TestTheMainJobByKeyboard(t *testing.T) {
 	card.ThreadID, card.Approval.Command = id, "rm -rf build"
 	s.put(card)
 	tb.shows("#announce", "Approval needed: rm -rf build")
-	tb.settled()
+	tb.settled("#m-p1 [data-button=approve]")
 
 	tb.tabTo("#m-p1 [data-button=approve]", true)
 	tb.press(kb.Tab)

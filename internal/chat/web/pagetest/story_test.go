@@ -74,7 +74,7 @@ func TestLook(t *testing.T) {
 	tb.shot("thread-code-menu")
 	tb.eval(`document.querySelector(".menu").dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }))`)
 	tb.eval(`document.querySelector("#scroll").scrollTop = 1e6`)
-	tb.settled()
+	tb.settled("#m-p1 [data-button=approve]")
 	tb.click("#m-p1 [data-button=approve]")
 	tb.shows("#toasts", "Recorded.")
 	tb.shot("toast")
