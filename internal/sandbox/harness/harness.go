@@ -50,6 +50,11 @@ type Run struct {
 // what it tells it by.
 const Begin = `echo >&8; exec 8>&-; exec "$@"`
 
+// Mark is the environment variable, as NAME=value, that finds the processes of
+// an exec without a namespace of its own. Names of records are unique on a
+// machine, and the end of this one is marked: exec-1 is not exec-10.
+func Mark(record string) string { return "COUNTERSIGN_EXEC=" + record + ";" }
+
 // Args returns the script's arguments.
 func (r Run) Args() []string {
 	mode, stdin := "shared", "0"

@@ -45,7 +45,9 @@ started() {
 alive() {
 	IFS= read -r was 2>/dev/null <"$1" || return 1
 	pid=${was%% *}
-	[ "$(started "$was")" = "$(started "$(identity "$pid")")" ] || return 1
+	is=$(identity "$pid")
+	case ${is##*) } in [ZX]*) return 1 ;; esac # it has ended and waits to be noticed
+	[ "$(started "$was")" = "$(started "$is")" ] || return 1
 	echo "$pid"
 }
 
@@ -80,17 +82,18 @@ tree() {
 # own these are the descendants of the namespace's init; without one they are
 # the command's descendants and whoever carries its mark.
 members() {
-	if [ -e "$run/init" ]; then
+	if [ -s "$run/init" ]; then
 		init=$(alive "$run/init") || return 0
 		for pid in $(tree "$init"); do
 			[ "$pid" = "$init" ] || echo "$pid"
 		done
 		return 0
 	fi
+	[ -e "$run/own" ] && return 0 # not known yet
 	main=$(alive "$run/main")
 	marked=
 	if [ -n "$proc" ]; then
-		marked=$(grep -lF "COUNTERSIGN_EXEC=$id" /proc/[0-9]*/environ 2>/dev/null |
+		marked=$(grep -lF "COUNTERSIGN_EXEC=$record;" /proc/[0-9]*/environ 2>/dev/null |
 			while IFS=/ read -r _ _ pid _; do echo "$pid"; done)
 	fi
 	[ -z "$main$marked" ] || tree $main $marked
@@ -98,7 +101,7 @@ members() {
 
 # deliver sends signal $1 to every process of the command.
 deliver() {
-	if [ -e "$run/own" ] && [ ! -e "$run/init" ]; then
+	if [ -e "$run/own" ] && [ ! -s "$run/init" ]; then
 		return # not known yet; whoever must succeed tries again
 	fi
 	if [ "$1" = KILL ] && init=$(alive "$run/init"); then
@@ -121,6 +124,10 @@ freeze() {
 	still=
 	while [ "$tries" -gt 0 ]; do
 		tries=$((tries - 1))
+		if [ -e "$run/own" ] && [ ! -s "$run/init" ] && [ ! -e "$run/done" ]; then
+			nap
+			continue
+		fi
 		moving=
 		for pid in $(members); do
 			IFS= read -r line 2>/dev/null <"/proc/$pid/stat" || [ -z "$proc" ] || continue
@@ -214,7 +221,7 @@ pump() {
 status() {
 	IFS= read -r line || return 0
 	pid=${line#*\"child-pid\": }
-	identity "${pid%%[!0-9]*}" >"$run/init.tmp" && mv "$run/init.tmp" "$run/init"
+	identity "${pid%%[!0-9]*}" >"$run/init"
 	while IFS= read -r line; do
 		case $line in *'"exit-code": '*)
 			code=${line#*\"exit-code\": }
@@ -258,7 +265,7 @@ start() {
 		[ -d "$run" ] # then somebody has started it
 		exit
 	fi
-	identity "$$" >"$run/self.tmp" && mv "$run/self.tmp" "$run/self"
+	identity "$$" >"$run/self"
 	# A caught signal is reset in children, an ignored one would stay ignored.
 	trap : HUP INT QUIT TERM PIPE USR1 USR2
 	cd /
@@ -300,10 +307,10 @@ start() {
 	exec 7<&- 8>&- 9>&-
 	: >"$run/done"
 
-	# What the command left in the background ends with it.
+	# What the command left in the background ends with it; a namespace ends whole.
 	tries=20
 	deliver KILL
-	while [ "$tries" -gt 0 ] && [ -n "$(members)" ]; do
+	while [ "$mode" != own ] && [ "$tries" -gt 0 ] && [ -n "$(members)" ]; do
 		deliver KILL
 		nap
 		tries=$((tries - 1))
@@ -328,10 +335,9 @@ start() {
 	record "$code" "$reason"
 }
 
-verb=$1 record=$2 # an absolute path whose last part is the exec's ID
+verb=$1 record=$2
 shift 2
 run=$record/run
-id=${record##*/}
 case $verb in
 run) start "$@" ;;
 signal)

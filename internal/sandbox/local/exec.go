@@ -26,7 +26,7 @@ const (
 	startGrace = 10 * time.Second
 	// Polling of a record grows from pollMin to pollMax while nothing happens.
 	pollMin = time.Millisecond
-	pollMax = 100 * time.Millisecond
+	pollMax = 20 * time.Millisecond
 	// probeEvery is how often a silent exec's harness is looked at.
 	probeEvery = 500 * time.Millisecond
 )
@@ -203,7 +203,7 @@ func (s *session) awaitStart(ctx context.Context, record string, ended <-chan er
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(wait):
-			wait = min(wait*2, pollMax)
+			wait = min(wait*2, pollMax/4)
 		}
 	}
 }
@@ -297,7 +297,7 @@ func (s *session) readExit(record string, st *sandbox.ExecStatus) (bool, error) 
 // alive tells whether the exec's harness still runs.
 func (s *session) alive(record string, since time.Time) bool {
 	line, err := os.ReadFile(filepath.Join(record, "run", "self"))
-	if err != nil {
+	if err != nil || len(line) == 0 {
 		return time.Since(since) < startGrace
 	}
 	want, err := harness.ParseProcess(string(line))

@@ -134,13 +134,9 @@ func (b *Backend) bwrapArgs(dir, cwd string, env []string) []string {
 		k, v, _ := strings.Cut(kv, "=")
 		args = append(args, "--setenv", k, v)
 	}
-	// The workspace's ancestors first, so that nothing mounted later is hidden.
 	args = append(args, "--dir", "/home", "--dir", "/run", "--dir", "/etc", "--dir", "/var")
 	for _, d := range systemDirs {
 		args = append(args, b.systemDir(d)...)
-	}
-	for _, d := range b.cfg.ReadOnly {
-		args = append(args, b.bindReadOnly(d)...)
 	}
 	for _, f := range append(etcFiles[:], globJava()...) {
 		args = append(args, "--ro-bind-try", f, f)
@@ -155,11 +151,11 @@ func (b *Backend) bwrapArgs(dir, cwd string, env []string) []string {
 		"--ro-bind-try", "/proc/fs", "/proc/fs", "--ro-bind-try", "/proc/irq", "/proc/irq", "--ro-bind-try", "/proc/bus", "/proc/bus",
 		"--dev", "/dev",
 		"--bind", filepath.Join(dir, "tmp"), "/tmp", "--symlink", "/tmp", "/var/tmp",
-		"--bind", filepath.Join(dir, "home"), insideHome,
-		"--bind", filepath.Join(dir, "workspace"), insideWorkspace,
-		"--remount-ro", "/",
-		"--chdir", cwd, "--")
-	return args
+		"--bind", filepath.Join(dir, "home"), insideHome)
+	for _, d := range b.cfg.ReadOnly {
+		args = append(args, b.bindReadOnly(d)...)
+	}
+	return append(args, "--bind", filepath.Join(dir, "workspace"), insideWorkspace, "--remount-ro", "/", "--chdir", cwd, "--")
 }
 
 // systemDir shows a directory of the system as it is on this machine.

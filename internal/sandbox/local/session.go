@@ -14,6 +14,7 @@ import (
 
 	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/archive"
+	"github.com/countersign/countersign/internal/sandbox/harness"
 )
 
 // session is one open sandbox. Its state is all on disk: another process that
@@ -70,10 +71,12 @@ func (s *session) env(id string, extra map[string]string) []string {
 	for k, v := range extra {
 		env = append(env, k+"="+v)
 	}
+	slices.Sort(env[7:])
 	// The mark comes last: it finds stray processes, so it cannot be overridden.
-	env = append(env, "COUNTERSIGN_EXEC="+id)
-	slices.Sort(env[7 : len(env)-1])
-	return env
+	if s.info.Isolated {
+		return append(env, "COUNTERSIGN_EXEC="+id)
+	}
+	return append(env, harness.Mark(s.record(id)))
 }
 
 // Export writes the workspace; see [sandbox.Archiver].

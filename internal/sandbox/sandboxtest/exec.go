@@ -173,6 +173,23 @@ func testStopStubborn(t *testing.T, b *rig) {
 	require.Equal(t, sandbox.StateCancelled, await(t, s, id).State)
 }
 
+// What ends one exec leaves another alone, whatever the two are called.
+func testStopOnlyOne(t *testing.T, b *rig) {
+	s, other, ctx := b.open(t), b.open(t), t.Context()
+	named := func(id string) func(*sandbox.ExecSpec) { return func(s *sandbox.ExecSpec) { s.ID = id } }
+	start(t, s, "echo one; sleep 30", named("exec-1"))
+	start(t, s, "echo ten; while [ ! -e go ]; do sleep 0.05; done; echo end", named("exec-10"))
+	start(t, other, "echo other; while [ ! -e go ]; do sleep 0.05; done; echo end", named("exec-1"))
+	awaitOutput(t, s, "exec-10", "ten")
+	awaitOutput(t, other, "exec-1", "other")
+	require.NoError(t, s.Signal(ctx, "exec-1", sandbox.SignalStop))
+	require.Equal(t, sandbox.StateCancelled, await(t, s, "exec-1").State)
+	require.NoError(t, s.WriteFile(ctx, "go", nil))
+	require.NoError(t, other.WriteFile(ctx, "go", nil))
+	require.Equal(t, "ten\nend\n", await(t, s, "exec-10").stdout)
+	require.Equal(t, "other\nend\n", await(t, other, "exec-1").stdout)
+}
+
 // beats starts processes in every way that commands use to leave one behind;
 // each appends to its own file while it lives.
 const beats = `beat() { while :; do echo x >> "$1"; sleep 0.05; done; }

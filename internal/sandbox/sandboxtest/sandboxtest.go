@@ -58,7 +58,7 @@ func Run(t *testing.T, f Fixture) {
 		"Streams": testStreams, "IdempotentStart": testIdempotentStart, "ConcurrentStarts": testConcurrentStarts,
 		"Conflict": testConflict, "AttachAtOffset": testAttachAtOffset, "AttachEnds": testAttachEnds,
 		"ExitCodes": testExitCodes, "Interrupt": testInterrupt, "Stop": testStop, "StopStubborn": testStopStubborn,
-		"StopReachesAll": testStopReachesAll, "BackgroundEnds": testBackgroundEnds, "Timeout": testTimeout,
+		"StopReachesAll": testStopReachesAll, "StopOnlyOne": testStopOnlyOne, "BackgroundEnds": testBackgroundEnds, "Timeout": testTimeout,
 		"OutputLimit": testOutputLimit, "Stdin": testStdin, "NoStdin": testNoStdin, "BigOutput": testBigOutput,
 		"BinaryOutput": testBinaryOutput, "OddArguments": testOddArguments, "Refusals": testRefusals,
 		"Environment": testEnvironment, "Cwd": testCwd, "Freeze": testFreeze, "NoExec": testNoExec, "StopBeforeStart": testStopBeforeStart,
