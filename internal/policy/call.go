@@ -374,10 +374,10 @@ func (c *call) suspicious(ws []word) {
 		if recursive && (w.lit || w.glob) {
 			c.s.rootTarget(w, c.by())
 		}
-		if i <= 24 && w.lit && !w.glob && c.s.j.p.knows(w.text) {
+		if i <= 24 && (w.lit && !w.glob && c.s.j.p.knows(w.text) || !w.lit && recursive) {
 			c.s.worstWords(ws[i:], c.by())
 		}
-		if strings.ContainsAny(w.script(), " ;|&$`\n") {
+		if strings.ContainsAny(w.script(), " ;|&$`{\n") {
 			c.s.worst(w.script(), c.by())
 		}
 	}

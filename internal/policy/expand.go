@@ -97,6 +97,15 @@ func (s *scope) hdoc(w *syntax.Word) word {
 // at the word's start, where a tilde counts.
 func (s *scope) pieces(ps []piece, parts []syntax.WordPart, start, tilde bool) []piece {
 	for i, p := range parts {
+		if q, ok := p.(*syntax.SglQuoted); ok && s.lang == ShellSh && i > 0 && len(ps) > 0 {
+			// Some shells called sh decode this, and some do not.
+			if last := &ps[len(ps)-1]; !last.quoted && !last.unknown && strings.HasSuffix(last.text, "$") {
+				last.text = strings.TrimSuffix(last.text, "$")
+				s.raise(Risky, "`$'…'` is read differently by different shells")
+				ps = append(ps, piece{text: unescapeANSI(q.Value), quoted: true})
+				continue
+			}
+		}
 		if l, ok := p.(*syntax.Lit); ok {
 			v := l.Value
 			if i == 0 && start && tilde && strings.HasPrefix(v, "~") {

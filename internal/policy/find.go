@@ -118,6 +118,7 @@ func (c *call) findExec(i int, found word) int {
 	if j >= len(c.args) {
 		c.raise(Risky, "%s has an action that does not end", c.by())
 	}
+	c.s.worstWords(c.args[min(i+1, len(c.args)):j], c.by())
 	if len(ws) > 0 && strings.HasSuffix(c.args[i].text, "dir") {
 		// The command runs in the found file's directory.
 		sub := c.s.child()
@@ -131,7 +132,7 @@ func (c *call) findExec(i int, found word) int {
 
 // splice is text in which a marker is replaced by an unknown value.
 func splice(text, marker string, v word) word {
-	i := strings.Index(text, marker)
+	i := max(0, strings.Index(text, marker))
 	w := word{text: strings.ReplaceAll(text, marker, ""), prefix: text[:i], sample: strings.ReplaceAll(text, marker, v.sample), tmpl: strings.ReplaceAll(text, marker, unknownVar)}
 	w.noDash = i > 0 && text[0] != '-' || i == 0 && v.noDash
 	w.inside = v.inside && !strings.Contains(text, "..") && !strings.HasPrefix(text, "/")

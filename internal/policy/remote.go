@@ -497,11 +497,7 @@ func (c *call) dockerCommand() {
 			c.raise(Risky, "%s %s sends images or credentials out", c.by(), w.text)
 		case w.is("run", "exec", "create", "start", "build", "buildx", "compose", "up"):
 			// What runs in the container is judged for its worst.
-			for k := i + 1; k < len(c.args) && k < i+24; k++ {
-				if c.args[k].lit && (c.s.j.p.knows(c.args[k].text)) {
-					c.s.worstWords(c.args[k:], c.by())
-				}
-			}
+			c.suspicious(c.args[i:])
 			return
 		}
 	}

@@ -69,7 +69,7 @@ func (s *scope) fresh(o scriptOpts) *scope {
 		}
 	}
 	c.vars = vars
-	c.args, c.argsKnown, c.argsClass = nil, true, class{}
+	c.args, c.argsKnown, c.argsClass = nil, len(o.args) > 0, class{}
 	for _, a := range o.args {
 		if !a.lit || a.glob {
 			c.args, c.argsKnown = nil, false

@@ -187,6 +187,8 @@ func runSSH(c *call, _ *spec, _ parsed) {
 	c.s.runScript(text, scriptOpts{what: c.by(), remote: c.name, stdin: c.in})
 	c.out = flow{net: true, from: c.name}
 	c.worstEither(text)
+	// The other side splits the text again; what was meant counts too.
+	c.s.worstWords(cmd, c.by())
 }
 
 // worstEither raises for text that would be critical here: there it is too.

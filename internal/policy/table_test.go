@@ -67,7 +67,7 @@ func allowed(r row, tier policy.Tier) bool {
 func TestRiskTables(t *testing.T) {
 	t.Parallel()
 	p := policy.Default()
-	for _, name := range []string{"risk_cases.tsv"} {
+	for _, name := range []string{"risk_cases.tsv", "more_cases.tsv"} {
 		list := rows(t, name)
 		require.NotEmpty(t, list)
 		for _, r := range list {

@@ -218,12 +218,13 @@ func (c *call) envSplit(w word, rest []word) []word {
 		c.s.worst(w.script(), c.by())
 		return append([]word{{tmpl: unknownVar, sample: "x", split: true}}, rest...)
 	}
+	// A shell would read more into the text than env does: the worse counts.
+	c.s.runScript(w.text, scriptOpts{what: c.by()})
 	f, err := c.s.j.p.parse("x "+strings.ReplaceAll(strings.ReplaceAll(w.text, "\\_", " "), "\\c", "#"), ShellSh)
 	if err != nil || len(f.Stmts) == 0 {
 		c.raise(Risky, "%s splits text that is not understood: `%s`", c.by(), w.show())
 		return rest
 	}
-	c.s.worst(w.text, c.by())
 	var out []word
 	for _, field := range splitQuoted(w.text) {
 		if strings.Contains(field, "${") {
@@ -373,6 +374,7 @@ func runXargs(c *call, _ *spec, _ parsed) {
 	if len(args) == 0 {
 		args = lits("echo")
 	}
+	c.s.worstWords(args, c.by()) // should its input be empty
 	ws := c.xargsWords(args, src, replace, null || delim)
 	saved := c.in
 	c.in = flow{none: true}
@@ -520,6 +522,11 @@ func runParallel(c *call, _ *spec, _ parsed) {
 		}
 		return
 	}
+	// As it was meant, before a shell splits it again, and without its input.
+	c.s.worstWords(cmd, c.by())
+	if len(cmd) > 0 {
+		c.s.worst(scriptOf(cmd), c.by())
+	}
 	for _, it := range items {
 		// With known items the command is known too.
 		if !it.lit || it.is(":::", ":::+") || !strings.Contains(joinWords(cmd), "{}") {
@@ -584,7 +591,7 @@ func runSudo(c *call, _ *spec, _ parsed) {
 		}
 		return
 	}
-	for len(ops) > 0 && ops[0].lit && isName(strings.SplitN(ops[0].text, "=", 2)[0]) && strings.Contains(ops[0].text, "=") {
+	for len(ops) > 1 && ops[0].lit && isName(strings.SplitN(ops[0].text, "=", 2)[0]) && strings.Contains(ops[0].text, "=") {
 		c.envAssign(ops[0], strings.IndexByte(ops[0].text, '='))
 		ops = ops[1:]
 	}
@@ -715,6 +722,14 @@ func runEnvRun(c *call, _ *spec, _ parsed) {
 	}
 	c.silent = true
 	c.inner(rest)
+}
+
+func scriptOf(ws []word) string {
+	var parts []string
+	for _, w := range ws {
+		parts = append(parts, w.script())
+	}
+	return strings.Join(parts, " ")
 }
 
 func joinWords(ws []word) string {

@@ -1,0 +1,77 @@
+package policy_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/countersign/countersign/internal/policy"
+)
+
+// FuzzJudge: no panic, nothing unparsable below risky, and the same verdict
+// every time.
+func FuzzJudge(f *testing.F) {
+	for _, c := range allCommands(f) {
+		f.Add(c, false)
+	}
+	f.Add("\x00", true)
+	f.Add("ls \u202e", false)
+	f.Add("$($($($(", true)
+	p := policy.Default()
+	f.Fuzz(func(t *testing.T, command string, posix bool) {
+		env := sandbox()
+		lang := syntax.LangBash
+		if posix {
+			env.Shell, lang = policy.ShellSh, syntax.LangPOSIX
+		}
+		v := p.Judge(command, env, policy.Facts{})
+		if again := p.Judge(command, env, policy.Facts{}); again.Tier != v.Tier || again.Summary() != v.Summary() {
+			t.Fatalf("%q: %s %q, then %s %q", command, v.Tier, v.Summary(), again.Tier, again.Summary())
+		}
+		_, err := syntax.NewParser(syntax.Variant(lang)).Parse(strings.NewReader(command), "")
+		if err != nil && v.Tier < policy.Risky {
+			t.Fatalf("%q does not parse (%v) and is %s", command, err, v.Tier)
+		}
+		if (!utf8.ValidString(command) || strings.ContainsAny(command, "\x00\r\x1b\u200b\u202e")) && v.Tier < policy.Risky {
+			t.Fatalf("%q holds what does not show, and is %s", command, v.Tier)
+		}
+		if !v.Displayable && v.Tier < policy.Risky {
+			t.Fatalf("%q cannot be shown, and is %s", command, v.Tier)
+		}
+		if !utf8.ValidString(v.Display) || strings.ContainsAny(v.Display, "\x00\r\x1b\u200b\u202e") {
+			t.Fatalf("%q is shown as %q", command, v.Display)
+		}
+		p.Needs(command, env)
+		p.JudgeStdin("bash", command, env, policy.Facts{})
+		p.JudgeStdin("python3", command, env, policy.Facts{})
+		p.JudgeWrite(command, nil, env, policy.Facts{})
+	})
+}
+
+func BenchmarkJudge(b *testing.B) {
+	p := policy.Default()
+	for name, c := range map[string]string{
+		"simple":   "ls -la src",
+		"typical":  `cd internal/router && go test -race -run 'TestReconnect' -count=20 ./... 2>&1 | tail -50`,
+		"pipeline": `git log --oneline -20 | grep -v Merge | awk '{print $1}' | sort | uniq -c`,
+		"loop":     `for f in *.go; do if grep -q TODO "$f"; then wc -l "$f"; fi; done`,
+		"nested":   `bash -c 'timeout 60 rm -rf build && sh -c "echo done"'`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				p.Judge(c, sandbox(), policy.Facts{})
+			}
+		})
+	}
+	b.Run("everyday", func(b *testing.B) {
+		list := everyday(b)
+		i := 0
+		for b.Loop() {
+			p.Judge(list[i%len(list)], sandbox(), policy.Facts{})
+			i++
+		}
+	})
+}
