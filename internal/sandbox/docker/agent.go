@@ -41,15 +41,15 @@ type agent struct {
 	lost bool
 }
 
-// call sends one request and returns what it printed and its exit code. When it
-// fails or ctx ends meanwhile the agent is lost.
-func (a *agent) call(ctx context.Context, request string) ([]byte, int, error) {
+// call sends one request and returns what it printed, in buf, and its exit code.
+// When it fails or ctx ends meanwhile the agent is lost.
+func (a *agent) call(ctx context.Context, buf *bytes.Buffer, request string) ([]byte, int, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, err
 	}
 	stop := context.AfterFunc(ctx, a.conn.Close)
 	defer stop()
-	data, code, err := a.exchange(request)
+	data, code, err := a.exchange(buf, request)
 	if err != nil {
 		a.close()
 		if ctx.Err() != nil {
@@ -59,20 +59,21 @@ func (a *agent) call(ctx context.Context, request string) ([]byte, int, error) {
 	return data, code, err
 }
 
-func (a *agent) exchange(request string) ([]byte, int, error) {
+func (a *agent) exchange(buf *bytes.Buffer, request string) ([]byte, int, error) {
 	mark := random() + random()
 	if _, err := io.WriteString(a.conn.Conn, mark+"\n"+request+"\n"); err != nil {
 		return nil, 0, fmt.Errorf("%w: %w", errAgentLost, err)
 	}
 	end := []byte("\n" + mark + " ")
-	var buf bytes.Buffer
-	chunk := make([]byte, 64<<10)
+	buf.Reset()
 	for from := 0; ; {
-		n, err := a.in.Read(chunk)
+		buf.Grow(4 << 10)
+		room := buf.AvailableBuffer()
+		n, err := a.in.Read(room[:cap(room)])
 		if err != nil {
 			return nil, 0, fmt.Errorf("%w: %w%s", errAgentLost, err, a.in.problem())
 		}
-		buf.Write(chunk[:n])
+		buf.Write(room[:n])
 		all := buf.Bytes()
 		if i := bytes.Index(all[from:], end); i >= 0 && all[len(all)-1] == '\n' {
 			code, err := strconv.Atoi(string(all[from+i+len(end) : len(all)-1]))

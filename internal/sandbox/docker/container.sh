@@ -169,13 +169,13 @@ begin() {
 		rm -f "$record/job.$$"
 	fi
 	read -r have <"$record/job" || exit
-	[ "$have" = "$job" ] || exit "$conflict"
+	[ "$have" = "$job" ] || [ "$have" = forbidden ] || exit "$conflict"
 	if [ ! -e "$run" ]; then
 		spawn "$record" shared "$timeout" "$blocks" "$stdin" "" \
 			sh "$script" command "$record" "$tool" "$cwd" "$disk" "$@"
 	fi
 	tries=1000
-	until [ -e "$run/self" ] || [ -e "$record/exit" ]; do
+	until [ -s "$run/self" ] || [ -e "$record/exit" ]; do
 		[ "$tries" -gt 0 ] || exit 1
 		tries=$((tries - 1))
 		sleep 0.01 2>/dev/null || sleep 1
@@ -189,7 +189,7 @@ state() {
 	use "$1"
 	[ -e "$run" ] || exit "$noexec"
 	up=no
-	if [ ! -e "$run/self" ]; then
+	if [ ! -s "$run/self" ]; then
 		up="starting $(date +%s)"
 	elif alive "$run/self" >/dev/null; then
 		up=yes
@@ -208,7 +208,7 @@ output() {
 	more=running
 	if [ -e "$record/exit" ]; then
 		more=ended
-	elif [ -n "$5" ] && [ -e "$run/self" ] && ! alive "$run/self" >/dev/null && [ ! -e "$record/exit" ]; then
+	elif [ -n "$5" ] && [ -s "$run/self" ] && ! alive "$run/self" >/dev/null && [ ! -e "$record/exit" ]; then
 		more=ended
 	fi
 	echo "$more"
@@ -219,22 +219,41 @@ output() {
 running() {
 	for dir in "$execs"/*; do
 		[ -e "$dir/run" ] && [ ! -e "$dir/exit" ] || continue
-		if [ ! -e "$dir/run/self" ] || alive "$dir/run/self" >/dev/null; then
+		if [ ! -s "$dir/run/self" ] || alive "$dir/run/self" >/dev/null; then
 			echo "${dir##*/}"
 		fi
 	done
 	exit 0
 }
 
+# send signals. An exec that is stopped before it was started never starts.
 send() {
 	use "$1"
+	case $2 in
+	stop | KILL)
+		if [ ! -e "$run" ] && mkdir -p "$record" && mkdir "$run" 2>/dev/null; then
+			: >>"$record/stdout" && : >>"$record/stderr" && echo forbidden >"$run/job" || exit
+			ln "$run/job" "$record/job" 2>/dev/null
+			end 0 cancelled
+		elif [ ! -e "$record/exit" ]; then
+			(sh "$script" signal "$record" "$2" </dev/null >/dev/null 2>&1 &)
+		fi
+		exit
+		;;
+	esac
 	[ -e "$run" ] || exit "$noexec"
 	[ ! -e "$record/exit" ] || exit 0
-	case $2 in
-	stop | KILL) (sh "$script" signal "$record" "$2" </dev/null >/dev/null 2>&1 &) ;;
-	*) deliver "$2" ;;
-	esac
+	if [ "$2" = STOP ]; then
+		freeze
+		exit
+	fi
+	deliver "$2"
 	exit 0
+}
+
+# end records how an exec ended that has no harness to do so.
+end() {
+	printf 'code %s\nreason %s\n' "$1" "$2" >"$run/exit" && mv -f "$run/exit" "$record/exit"
 }
 
 # settle records the end of an exec whose container was killed to end it.
@@ -242,7 +261,7 @@ settle() {
 	use "$1"
 	[ -e "$run" ] && [ ! -e "$record/exit" ] || exit 0
 	alive "$run/self" >/dev/null && exit 0
-	printf 'code 137\nreason %s\n' "$2" >"$run/exit" && mv -f "$run/exit" "$record/exit"
+	end 137 "$2"
 	exit
 }
 
@@ -319,9 +338,15 @@ stamps() {
 	exit 0
 }
 
-# link makes the links that the engine does not unpack.
+# link makes a link that the engine does not unpack, and leaves its directory
+# as it was: name, target, time, and the directory's name, mode and time.
 link() {
-	drop sh -c 'cd /workspace && ln -s -- "$2" "$1" && touch -h -d "@$3" -- "$1" 2>/dev/null; [ -L "$1" ]' link "$@"
+	drop sh -c '
+at() { touch -h -d "$1" -- "$2" || touch -h -d "${1%.*}" -- "$2"; }
+cd /workspace && chmod u+rwx -- "$4" && ln -s -- "$2" "$1" || exit
+at "$3" "$1"
+[ "$4" = . ] || { chmod "$5" -- "$4"; at "$6" "$4"; }
+exit 0' link "$@" 2>/dev/null
 	exit
 }
 

@@ -81,6 +81,9 @@ func (s *session) argv(spec sandbox.ExecSpec) []string {
 
 // Status returns how an exec stands; see [sandbox.Execs].
 func (s *session) Status(ctx context.Context, id string) (sandbox.ExecStatus, error) {
+	if validID(id) != nil {
+		return sandbox.ExecStatus{}, fmt.Errorf("%w: %q", sandbox.ErrNoExec, id)
+	}
 	out, code, err := s.call(ctx, "looking at a command", "state", id)
 	switch {
 	case err != nil:

@@ -115,6 +115,7 @@ func (b *Backend) additions(ctx context.Context, id string) (io.Reader, error) {
 		{"etc/passwd", passwd, 0o644, 0}, {"etc/group", group, 0o644, 0},
 		{"countersign/", "", 0o700, 0}, {"workspace/", "", 0o755, insideUser},
 		{"home/", "", 0o755, 0}, {"home/agent/", "", 0o755, insideUser},
+		{"tmp/", "", 0o1777, 0}, {"var/tmp/", "", 0o1777, 0}, // what is mounted there takes its mode from here
 	} {
 		h := &tar.Header{Name: e.name, Typeflag: tar.TypeReg, Mode: e.mode, Uid: e.user, Gid: e.user, Size: int64(len(e.text))}
 		if strings.HasSuffix(e.name, "/") {

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -101,26 +102,62 @@ func (s *session) ask(ctx context.Context, doing, verb string, args ...string) (
 	return data, err
 }
 
+const (
+	// answerLimit bounds one answer, and abandonLimit one that nobody waits for any
+	// more: an agent that is cut off in the middle of an answer is lost, and a new
+	// one takes as long as a hundred answers.
+	answerLimit  = 5 * time.Minute
+	abandonLimit = 5 * time.Second
+)
+
+type answer struct {
+	data []byte
+	code int
+	err  error
+}
+
 // call makes a request that may be repeated, in a container that is started if
 // it must be: an engine that was restarted has stopped it.
 func (s *session) call(ctx context.Context, doing, verb string, args ...string) ([]byte, int, error) {
+	return s.callInto(ctx, new(bytes.Buffer), doing, verb, args...)
+}
+
+// callInto is call with the answer in buf. After an error buf is not the
+// caller's any more.
+func (s *session) callInto(ctx context.Context, buf *bytes.Buffer, doing, verb string, args ...string) ([]byte, int, error) {
 	select {
 	case <-s.line:
 	case <-ctx.Done():
 		return nil, 0, ctx.Err()
 	}
-	defer func() { s.line <- struct{}{} }()
-	text := request(verb, args...)
+	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
+	done := make(chan answer, 1)
+	go func() {
+		defer cancel()
+		a := s.exchange(work, buf, doing, request(verb, args...))
+		s.line <- struct{}{}
+		done <- a
+	}()
+	select {
+	case a := <-done:
+		return a.data, a.code, a.err
+	case <-ctx.Done():
+		time.AfterFunc(abandonLimit, cancel)
+		return nil, 0, ctx.Err()
+	}
+}
+
+func (s *session) exchange(ctx context.Context, buf *bytes.Buffer, doing, text string) answer {
 	for tries := 0; ; tries++ {
 		if err := s.connect(ctx, doing); err != nil {
-			return nil, 0, err
+			return answer{err: err}
 		}
-		data, code, err := s.agent.call(ctx, text)
+		data, code, err := s.agent.call(ctx, buf, text)
 		if err == nil {
-			return data, code, nil
+			return answer{data: data, code: code}
 		}
 		if ctx.Err() != nil || tries == 2 || !errors.Is(err, errAgentLost) {
-			return nil, 0, s.b.lost(doing, err)
+			return answer{err: s.b.lost(doing, err)}
 		}
 	}
 }

@@ -35,16 +35,20 @@ func (s *session) Attach(ctx context.Context, id string, stream sandbox.Stream, 
 	if stream != sandbox.Stdout && stream != sandbox.Stderr {
 		return fmt.Errorf("an exec has no stream %q", stream)
 	}
+	if validID(id) != nil {
+		return fmt.Errorf("%w: %q", sandbox.ErrNoExec, id)
+	}
 	if offset < 0 {
 		return fmt.Errorf("reading output at offset %d: it is negative", offset)
 	}
 	wait, looked := pollMin, time.Now()
+	var buf bytes.Buffer
 	for {
 		probe := ""
 		if time.Since(looked) > probeEvery {
 			probe, looked = "probe", time.Now()
 		}
-		data, ended, err := s.output(ctx, id, stream, offset, probe)
+		data, ended, err := s.output(ctx, &buf, id, stream, offset, probe)
 		if err != nil {
 			return err
 		}
@@ -68,10 +72,12 @@ func (s *session) Attach(ctx context.Context, id string, stream sandbox.Stream, 
 	}
 }
 
-// output returns what a stream holds from offset on, up to about 1 MiB, and
-// whether it had ended before that was read.
-func (s *session) output(ctx context.Context, id string, stream sandbox.Stream, offset int64, probe string) ([]byte, bool, error) {
-	out, code, err := s.call(ctx, "reading output", "output",
+// output returns what a stream holds from offset on, up to about 1 MiB in buf,
+// and whether it had ended before that was read.
+func (s *session) output(
+	ctx context.Context, buf *bytes.Buffer, id string, stream sandbox.Stream, offset int64, probe string,
+) ([]byte, bool, error) {
+	out, code, err := s.callInto(ctx, buf, "reading output", "output",
 		id, string(stream), strconv.FormatInt(offset/blockSize, 10), strconv.Itoa(blocksAsked), probe)
 	if err != nil {
 		return nil, false, err
@@ -99,7 +105,15 @@ func (s *session) Signal(ctx context.Context, id string, sig sandbox.Signal) err
 	return fmt.Errorf("there is no signal %q", sig)
 }
 
+// validID refuses what no record can be called.
+func validID(id string) error {
+	return sandbox.ExecSpec{ID: id, Command: "-"}.Check()
+}
+
 func (s *session) send(ctx context.Context, id string, sig sandbox.Signal) error {
+	if err := validID(id); err != nil {
+		return err
+	}
 	_, code, err := s.call(ctx, "signalling a command", "send", id, string(sig))
 	if err == nil && code == codeNoExec {
 		return fmt.Errorf("%w: %s", sandbox.ErrNoExec, id)
@@ -127,7 +141,7 @@ func (s *session) stop(ctx context.Context, id string, sig sandbox.Signal) error
 		case <-time.After(wait):
 		}
 	}
-	if ctx.Err() != nil || errors.Is(err, sandbox.ErrNoExec) || errors.Is(err, sandbox.ErrGone) {
+	if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, sandbox.ErrUnavailable) {
 		return err
 	}
 	s.b.cfg.Log.WarnContext(ctx, "Killing a container to end a command", "container", s.name, "exec_id", id, "error", err)

@@ -12,11 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/countersign/countersign/internal/sandbox"
-	"github.com/countersign/countersign/internal/sandbox/archive"
 )
 
 // Export writes the workspace; see [sandbox.Archiver]. The stream is the one
@@ -158,34 +156,4 @@ func (e *exporter) hardLink(ctx context.Context, h *tar.Header) error {
 		return nil // replaced meanwhile
 	}
 	return e.file(h, in.Size, t)
-}
-
-// fill unpacks a seed into a container that was made and not started. It
-// returns the links that are left for [session.finish].
-func (b *Backend) fill(ctx context.Context, id string, seed sandbox.Seed) ([]tar.Header, error) {
-	r, err := b.openSeed(ctx, seed)
-	if err != nil || r == nil {
-		return nil, err
-	}
-	defer r.Close()
-	pr, pw := io.Pipe()
-	im := importer{out: tar.NewWriter(pw), seen: map[string]byte{}, buf: make([]byte, 256<<10)}
-	done := make(chan error, 1)
-	go func() {
-		err := im.copy(ctx, r)
-		pw.CloseWithError(err) // nil is the end of the stream
-		done <- err
-	}()
-	err = b.api.CopyToContainer(ctx, id, insideWorkspace, pr, container.CopyToContainerOptions{})
-	pr.CloseWithError(errors.New("the engine takes no more"))
-	// The stream's own fault comes first: the engine only sees that it broke off.
-	if cerr := <-done; cerr != nil && (err == nil || !errors.Is(cerr, io.ErrClosedPipe)) {
-		if err == nil || ctx.Err() != nil || errors.Is(cerr, archive.ErrBad) || im.broken {
-			return nil, fmt.Errorf("unpacking the workspace: %w", cerr)
-		}
-	}
-	if err != nil {
-		return nil, b.fail("unpacking the workspace", err)
-	}
-	return im.later, nil
 }

@@ -1,0 +1,63 @@
+package docker_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/countersign/countersign/internal/sandbox"
+	"github.com/countersign/countersign/internal/sandbox/docker"
+	"github.com/countersign/countersign/internal/sandbox/sandboxtest"
+)
+
+// open reads the image from the owner's name, and the engine from the
+// environment: a worker in another process must open it alike.
+func open(_ context.Context, owner string) (sandbox.Backend, error) {
+	ref := imageBash
+	if strings.HasPrefix(owner, "busybox") {
+		ref = imageBusybox
+	}
+	return docker.New(docker.Config{Host: os.Getenv(hostEnv), Owner: owner, Image: ref, Memory: 512 << 20})
+}
+
+// TestMain runs the tests in a process of their own where an engine had to be
+// started for them: sandboxtest.Main does not return, and the engine must go.
+func TestMain(m *testing.M) {
+	openEngine()
+	if engine.own == nil {
+		sandboxtest.Main(m, open)
+		return
+	}
+	cmd := exec.Command(os.Args[0], os.Args[1:]...)
+	cmd.Env = append(os.Environ(), hostEnv+"="+engine.host)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err := cmd.Run()
+	closeEngine()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		os.Exit(exit.ExitCode())
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func fixture(prefix string) sandboxtest.Fixture {
+	return sandboxtest.Fixture{
+		Open:   open,
+		Dir:    func(*testing.T) string { return prefix + "-" + rand.Text() },
+		Secret: func(string) string { return "/proc/1/root/countersign/named" },
+	}
+}
+
+func TestSuite(t *testing.T) {
+	t.Parallel()
+	needImage(t, imageBash)
+	sandboxtest.Run(t, fixture("bash"))
+}
