@@ -83,7 +83,7 @@ export function markEl(mark) {
   return mark === "⌛" ? [icon("M7 3h10M7 21h10M8 3c0 5 8 6 8 9s-8 4-8 9M16 3c0 5-8 6-8 9s8 4 8 9"), h("span", { class: "sr" }, mark)] : mark;
 }
 
-export const livenessWords = {
+const livenessWords = {
   active: { mark: "●", words: "active" },
   waiting: { mark: "◐", words: "waiting for approval" },
   paused: { mark: "‖", words: "paused" },
