@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/countersign/countersign/internal/chat"
@@ -77,6 +78,8 @@ func Deliver(t *testing.T, d *chat.Delivery, name string, in any, tune ...func(*
 	env := s.NewTestWorkflowEnvironment()
 	env.RegisterActivity(d)
 	env.SetTestTimeout(time.Minute)
+	// A busy machine is no deadlock.
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
 	for _, f := range tune {
 		f(env)
 	}
