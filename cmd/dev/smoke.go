@@ -151,7 +151,12 @@ func (s *smoke) prepare() (clean func(), err error) {
 
 func (s *smoke) startServer(ctx context.Context) error {
 	s.dev.failed = make(chan error, 2)
-	return errors.Join(s.dev.openDirectory(ctx), s.dev.startTemporal(ctx), s.dev.shareSettings(ctx))
+	for _, step := range []func(context.Context) error{s.dev.openDirectory, s.dev.startTemporal, s.dev.shareSettings} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *smoke) startWorker(ctx context.Context) error { return s.dev.startWorker(ctx) }
