@@ -1,22 +1,38 @@
-// Markdown to DOM nodes: blocks here, what is inside them in inline.js. For texts that a model or a person wrote. Only elements
-// named in this file are made, only http, https and mailto are linked, images are
-// named and never loaded, and markup in the text stays text. Time is linear in the
-// text but for nested quotes and lists, whose depth is bounded.
+// Markdown to DOM nodes: blocks here, what is inside them in inline.js. It is for
+// texts that a model or a person wrote: only elements named in these two files are
+// made, only http, https and mailto are linked, images are named and never loaded,
+// and markup in the text stays text. Time is linear in the text but for nested
+// quotes and lists, whose depth is bounded.
 import { h, append } from "./dom.js";
 import { plain } from "./format.js";
 import { inline } from "./inline.js";
 
 const maxDepth = 8;
-// Longer texts are shown as they are: 400 kB renders in well under a second.
+// Longer texts are shown as they are.
 const maxLength = 400_000;
 
 // markdown renders text. options: breaks (a newline is a line break), times (see
 // withTimes).
 export function markdown(text, options = {}) {
-  const source = plain(String(text).replace(/\r\n?/g, "\n")).replace(/\t/g, "    ");
+  const source = plain(String(text).replace(/\r\n?/g, "\n")));
   const root = h("div", { class: "md", dir: "auto" });
   if (source.length > maxLength) return append(root, [h("pre", { class: "wrap" }, source)]);
-  return append(root, blocks(source.split("\n"), { ...options, depth: 0 }));
+  return append(root, blocks(withoutTabs(source.split("\n")), { ...options, depth: 0 }));
+}
+
+// withoutTabs writes the tabs that indent lines as four spaces each, but for those
+// in a fence that is not itself indented: code is copied as it was written.
+function withoutTabs(lines) {
+  let marks = "";
+  return lines.map((line) => {
+    const m = fence.exec(line);
+    if (marks) {
+      if (m && m[1].startsWith(marks) && !m[2].trim()) marks = "";
+      return line;
+    }
+    if (m && line[0] !== " ") marks = m[1];
+    return line.replace(/^[ \t]+/, (indent) => indent.replaceAll("\t", "    "));
+  });
 }
 
 // No expression below can be made to go back and forth over a long line.

@@ -72,6 +72,8 @@ func TestMarkdownCode(t *testing.T) {
 	tb := newBrowser(t).open(newServer(t), "ada", "")
 	for in, want := range map[string]string{
 		"```go\na <b> *c*\n\n```\nafter":  "a <b> *c*\n",
+		"```make\nall:\n\tgo test\n```":   "all:\n\tgo test",
+		"\tby tab":                        "by tab",
 		"~~~\n```\n~~~":                   "```",
 		"```\nnever closed":               "never closed",
 		"    indented\n\n    more":        "indented\n\nmore",
