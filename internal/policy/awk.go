@@ -117,7 +117,7 @@ func (s *awkScanner) run() {
 			s.i++
 			continue
 		case b == '\\':
-			s.i += 2
+			s.i = min(s.i+2, len(s.t))
 			continue
 		case b == '#':
 			for s.i < len(s.t) && s.t[s.i] != '\n' {
@@ -226,7 +226,7 @@ func (s *awkScanner) redirect() {
 	}
 	if s.i < len(s.t) && s.t[s.i] == '"' {
 		name := s.str()
-		rest := strings.TrimLeft(s.t[s.i:], " \t")
+		rest := strings.TrimLeft(s.t[min(s.i, len(s.t)):], " \t")
 		if rest == "" || strings.IndexByte(";}\n)", rest[0]) >= 0 {
 			s.c.write(lit(name))
 			return
@@ -248,7 +248,7 @@ func (s *awkScanner) str() string {
 		}
 	}
 	end := min(s.i, len(s.t))
-	s.i++
+	s.i = min(s.i+1, len(s.t))
 	text := unescapeANSI(s.t[min(start, end):end])
 	if strings.HasPrefix(text, "/inet") {
 		s.ask("`%s` opens a connection", text)

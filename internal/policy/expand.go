@@ -41,7 +41,7 @@ func (s *scope) expandArg(out []word, w *syntax.Word) []word {
 	}
 	if syntax.SplitBraces(w) || hasBraces(w) {
 		if s.lang == ShellSh {
-			s.raise(Risky, "`%s` expands braces in some shells and not in others", clip(source(w), 60))
+			s.raise(Risky, "a word's braces are expanded by some shells and not by others")
 		}
 		n := 0
 		for bw, err := range expand.BracesSeq(&expand.Config{}, w) {
@@ -225,7 +225,7 @@ func (s *scope) part(ps []piece, p syntax.WordPart, quoted bool) []piece {
 	case *syntax.ExtGlob:
 		return append(ps, piece{text: "*", unknown: true, quoted: quoted})
 	}
-	s.raise(Risky, "`%s` is not understood", clip(source(p), 60))
+	s.raise(Risky, "`%s` is not understood", clip(s.source(p), 60))
 	return append(ps, piece{unknown: true, quoted: quoted})
 }
 

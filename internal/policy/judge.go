@@ -136,6 +136,7 @@ func (j *judge) command(text string) {
 		return
 	}
 	s := j.newScope()
+	s.src = text
 	s.stmts(f.Stmts, flow{none: true})
 	s.uncalled()
 }
@@ -172,6 +173,9 @@ func (j *judge) verdict(text string) Verdict {
 		Tier: j.tier, Reasons: j.reasons, Operands: sorted(j.operands), Paths: sorted(j.paths),
 		EnvChanges: j.changes, Display: show, Displayable: whole, PackageInstall: j.install,
 	}
+	for i := range v.Reasons {
+		v.Reasons[i].Text = plainLine(v.Reasons[i].Text)
+	}
 	sort.SliceStable(v.Reasons, func(a, b int) bool { return v.Reasons[a].Segment < v.Reasons[b].Segment })
 	return v
 }
@@ -179,4 +183,14 @@ func (j *judge) verdict(text string) Verdict {
 func sorted(list []string) []string {
 	sort.Strings(list)
 	return list
+}
+
+// plainLine is a reason fit for a card: one line, nothing in it that does not
+// show.
+func plainLine(text string) string {
+	if !needsEscape(text) && !strings.ContainsAny(text, "\n\t") {
+		return text
+	}
+	show, _ := display(strings.ToValidUTF8(text, "\ufffd"))
+	return strings.NewReplacer("\n", "␊", "\t", " ").Replace(show)
 }

@@ -57,7 +57,7 @@ func (s *scope) variable(name string) variable {
 func (s *scope) param(p *syntax.ParamExp, quoted bool) piece {
 	unknown := piece{unknown: true, quoted: quoted}
 	if p.Param == nil || p.Flags != nil || p.NestedParam != nil || p.Width || p.IsSet || len(p.Modifiers) > 0 {
-		s.raise(Risky, "`%s` is not understood", clip(source(p), 60))
+		s.raise(Risky, "`%s` is not understood", clip(s.source(p), 60))
 		return unknown
 	}
 	name := p.Param.Value
@@ -126,7 +126,7 @@ func (s *scope) indirect(p *syntax.ParamExp, unknown piece) piece {
 		unknown.class, unknown.flow = t.class, t.flow
 		return unknown
 	}
-	s.raise(Risky, "`%s` takes a variable's content as a name, which can run commands", clip(source(p), 60))
+	s.raise(Risky, "`%s` takes a variable's content as a name, which can run commands", clip(s.source(p), 60))
 	return unknown
 }
 
@@ -180,7 +180,7 @@ func (s *scope) expansion(p *syntax.ParamExp, v variable, quoted bool) piece {
 	switch p.Exp.Op {
 	case syntax.OtherParamOps:
 		if !arg.is("Q", "U", "u", "L", "E", "A", "a", "K", "k") {
-			s.raise(Risky, "`%s` expands a variable's content as a prompt, which runs commands in it", clip(source(p), 60))
+			s.raise(Risky, "`%s` expands a variable's content as a prompt, which runs commands in it", clip(s.source(p), 60))
 		}
 		if v.known && arg.is("U", "L") {
 			return piece{text: changeCase(v.val, arg.text == "U"), quoted: quoted, value: true, flow: v.flow}

@@ -97,6 +97,7 @@ func appendOnce(list []string, s string) []string {
 type scope struct {
 	j          *judge
 	lang       Shell
+	src        string   // the script's text
 	cwds       []string // where it may be
 	cwdUnknown bool
 	oldpwd     string
@@ -261,11 +262,11 @@ func (s *scope) assign(name string, v variable) {
 	s.setVar(name, v)
 }
 
-// source is a node's text for people.
-func source(n syntax.Node) string {
-	var b strings.Builder
-	if err := syntax.NewPrinter(syntax.Minify(true)).Print(&b, n); err != nil {
+// source is a node's text for people, as it stands in the script.
+func (s *scope) source(n syntax.Node) string {
+	from, to := int(n.Pos().Offset()), int(n.End().Offset())
+	if from < 0 || to > len(s.src) || from >= to {
 		return "…"
 	}
-	return b.String()
+	return s.src[from:to]
 }

@@ -52,6 +52,9 @@ func (s *scope) runScript(text string, o scriptOpts) flow {
 	if unseen(text) {
 		s.raise(Risky, "the script that %s runs holds characters that do not show", o.what)
 	}
+	saved := sub.src
+	sub.src = text
+	defer func() { sub.src = saved }()
 	s.j.nested++
 	defer func() { s.j.nested-- }()
 	return sub.stmts(f.Stmts, o.stdin)
@@ -106,7 +109,7 @@ func (s *scope) worst(text, by string) {
 	}
 	sub := s.j.sub()
 	c := s.child()
-	c.j = sub
+	c.j, c.src = sub, text
 	c.stmts(f.Stmts, flow{})
 	c.uncalled()
 	s.takeWorst(sub, text, by)

@@ -113,7 +113,7 @@ func (s *scope) command(cmd syntax.Command, in flow) flow {
 		}
 		return flow{}
 	default:
-		s.raise(Risky, "`%s` is not understood", clip(source(cmd), 60))
+		s.raise(Risky, "`%s` is not understood", clip(s.source(cmd), 60))
 		return flow{}
 	}
 	return flow{known: true}
@@ -341,17 +341,23 @@ func (s *scope) call(name string, fn *function, args []word, in flow) flow {
 
 // bombPipe finds a script that pipes itself into itself.
 func (s *scope) bombPipe(b *syntax.BinaryCmd) {
-	x, y := callName(b.X), callName(b.Y)
-	if x != "" && x == y && (x == "$0" || x == "${0}" || x == "\"$0\"") {
+	if runsItself(b.X) && runsItself(b.Y) {
 		s.raise(Forbidden, "the script starts copies of itself without end")
 	}
 }
 
-func callName(st *syntax.Stmt) string {
-	if c, ok := st.Cmd.(*syntax.CallExpr); ok && len(c.Args) > 0 {
-		return source(c.Args[0])
+// runsItself reports whether a statement's command is $0.
+func runsItself(st *syntax.Stmt) bool {
+	c, ok := st.Cmd.(*syntax.CallExpr)
+	if !ok || len(c.Args) == 0 || len(c.Args[0].Parts) != 1 {
+		return false
 	}
-	return ""
+	p := c.Args[0].Parts[0]
+	if q, ok := p.(*syntax.DblQuoted); ok && len(q.Parts) == 1 {
+		p = q.Parts[0]
+	}
+	pe, ok := p.(*syntax.ParamExp)
+	return ok && pe.Param != nil && pe.Param.Value == "0"
 }
 
 // forksItself reports whether a function's body runs the function again in the
