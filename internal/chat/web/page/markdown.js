@@ -14,7 +14,7 @@ const maxLength = 400_000;
 // markdown renders text. options: breaks (a newline is a line break), times (see
 // withTimes).
 export function markdown(text, options = {}) {
-  const source = plain(String(text).replace(/\r\n?/g, "\n")));
+  const source = plain(String(text).replace(/\r\n?/g, "\n"));
   const root = h("div", { class: "md", dir: "auto" });
   if (source.length > maxLength) return append(root, [h("pre", { class: "wrap" }, source)]);
   return append(root, blocks(withoutTabs(source.split("\n")), { ...options, depth: 0 }));
@@ -31,7 +31,7 @@ function withoutTabs(lines) {
       return line;
     }
     if (m && line[0] !== " ") marks = m[1];
-    return line.replace(/^[ \t]+/, (indent) => indent.replaceAll("\t", "    "));
+    return line.replace(/^[ \t]+/, (indent) => indent.replaceAll("\t", "    ")).replace(/^( *(?:[-*+]|\d{1,9}[.)]))\t/, "$1 ");
   });
 }
 

@@ -38,6 +38,7 @@ func TestMarkdown(t *testing.T) {
 		`\*not\* \<b\>`:                  `<p>*not* &lt;b&gt;</p>`,
 		"AT&amp;T &#65; &bogus;":         `<p>AT&amp;T A &amp;bogus;</p>`,
 		"- a\n- b\n  - c\n\n1. x\n2. y":  `<ul><li>a</li><li>b<ul><li>c</li></ul></li></ul><ol><li>x</li><li>y</li></ol>`,
+		"-\ta\n\t- b":                    `<ul><li>a<ul><li>b</li></ul></li></ul>`,
 		"3. three\n4. four":              `<ol start="3"><li>three</li><li>four</li></ol>`,
 		"- a\n\n- b":                     `<ul><li><p>a</p></li><li><p>b</p></li></ul>`,
 		"- [ ] todo\n- [x] done":         `<ul><li class="task">☐ todo</li><li class="task">☑ done</li></ul>`,
