@@ -1,0 +1,236 @@
+package slack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/slack-go/slack"
+
+	"github.com/countersign/countersign/internal/chat"
+)
+
+// methods are the Web API methods that this adapter calls, with the bot scopes
+// that each needs. A call of any other is refused before it is sent, so that
+// manifest.yaml, which a test holds against this table, cannot fall behind.
+func methods() map[string][]string {
+	history := []string{"channels:history", "groups:history", "im:history", "mpim:history"}
+	return map[string][]string{
+		"apps.connections.open":        nil, // connections:write, of the app token
+		"auth.test":                    nil,
+		"chat.delete":                  {"chat:write"},
+		"chat.postEphemeral":           {"chat:write"},
+		"chat.postMessage":             {"chat:write"},
+		"chat.update":                  {"chat:write"},
+		"conversations.history":        history,
+		"conversations.info":           {"channels:read", "groups:read"},
+		"conversations.replies":        history,
+		"files.completeUploadExternal": {"files:write"},
+		"files.getUploadURLExternal":   {"files:write"},
+		"usergroups.list":              {"usergroups:read"},
+		"users.conversations":          {"channels:read", "groups:read"},
+		"users.info":                   {"users:read"},
+		"views.open":                   nil,
+		"views.update":                 nil,
+	}
+}
+
+// eventScopes are the events that the manifest subscribes to, with the scopes
+// that each needs.
+func eventScopes() map[string][]string {
+	return map[string][]string{
+		"app_mention":      {"app_mentions:read"},
+		"message.channels": {"channels:history"},
+		"message.groups":   {"groups:history"},
+		"message.im":       {"im:history"},
+		"message.mpim":     {"mpim:history"},
+	}
+}
+
+// otherScopes are needed by features that are neither a method nor an event.
+func otherScopes() map[string]string {
+	return map[string]string{
+		"commands":        "the /agent command and the message shortcut",
+		"assistant:write": "the agent view, which Slack ties to this scope",
+	}
+}
+
+// gate is the HTTP client of all calls to Slack. After a 429 it keeps a method
+// closed until the time that Slack named.
+type gate struct {
+	http    *http.Client
+	base    string
+	methods map[string][]string
+
+	mu     sync.Mutex
+	closed map[string]time.Time
+}
+
+func newGate(base string, client *http.Client) *gate {
+	if client == nil {
+		client = &http.Client{Timeout: callTimeout}
+	}
+	return &gate{http: client, base: base, methods: methods(), closed: map[string]time.Time{}}
+}
+
+// Do sends a request, unless its method is closed or not declared.
+func (g *gate) Do(req *http.Request) (*http.Response, error) {
+	method, ok := strings.CutPrefix(req.URL.String(), g.base)
+	if !ok {
+		return g.http.Do(req) // a response_url or an upload
+	}
+	method, _, _ = strings.Cut(method, "?")
+	if _, declared := g.methods[method]; !declared && !isUpload(method) {
+		return nil, fmt.Errorf("the Slack adapter does not declare that it calls %s", method)
+	}
+	if wait := g.wait(method); wait > 0 {
+		return nil, &slack.RateLimitedError{RetryAfter: wait}
+	}
+	resp, err := g.http.Do(req)
+	if err != nil || resp.StatusCode != http.StatusTooManyRequests {
+		return resp, err
+	}
+	defer resp.Body.Close()
+	after := retryAfter(resp.Header.Get("Retry-After"))
+	g.close(method, after)
+	return nil, &slack.RateLimitedError{RetryAfter: after}
+}
+
+// isUpload: a server that stands in for Slack may take uploads below its API's
+// base, because slack-go sends the token to no other host.
+func isUpload(method string) bool { return strings.Contains(method, "/") }
+
+func (g *gate) wait(method string) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	until, ok := g.closed[method]
+	if !ok {
+		return 0
+	}
+	wait := time.Until(until)
+	if wait <= 0 {
+		delete(g.closed, method)
+	}
+	return wait
+}
+
+func (g *gate) close(method string, after time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if until := time.Now().Add(after); until.After(g.closed[method]) {
+		g.closed[method] = until
+	}
+}
+
+// retryAfter reads the header; without one that says something, half a minute.
+func retryAfter(header string) time.Duration {
+	n, err := strconv.Atoi(strings.TrimSpace(header))
+	if err != nil || n < 0 {
+		return 30 * time.Second
+	}
+	return max(time.Duration(n)*time.Second, time.Second)
+}
+
+// api is the Web API: slack-go's client, and what is read in leaner types, so
+// that a block which slack-go cannot decode never hides a message.
+type api struct {
+	*slack.Client
+	gate  *gate
+	token string
+}
+
+// call posts a form and decodes the answer into out, which may be nil.
+func (a *api) call(ctx context.Context, method string, form url.Values, out any) (http.Header, error) {
+	form.Set("token", a.token)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.gate.base+method, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := a.gate.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, slack.StatusCodeError{Code: resp.StatusCode, Status: resp.Status}
+	}
+	var raw json.RawMessage
+	if err := json.NewDecoder(resp.Body).Decode(&raw); err != nil {
+		return nil, fmt.Errorf("reading Slack's answer to %s: %w", method, err)
+	}
+	var status slack.SlackResponse
+	if err := json.Unmarshal(raw, &status); err != nil {
+		return nil, fmt.Errorf("reading Slack's answer to %s: %w", method, err)
+	}
+	if !status.Ok {
+		if status.Error == "" {
+			status.Error = "unknown_error"
+		}
+		return resp.Header, slack.SlackErrorResponse{Err: status.Error, ResponseMetadata: status.ResponseMetadata, Needed: status.Needed, Provided: status.Provided}
+	}
+	if out == nil {
+		return resp.Header, nil
+	}
+	return resp.Header, json.Unmarshal(raw, out)
+}
+
+// code is Slack's error code in err; empty when it has none.
+func code(err error) string {
+	var e slack.SlackErrorResponse
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return ""
+}
+
+// detail adds to an error what Slack said beside the code.
+func detail(err error) error {
+	var e slack.SlackErrorResponse
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch {
+	case e.Needed != "":
+		return fmt.Errorf("%w (needs the scope %s)", err, e.Needed)
+	case len(e.ResponseMetadata.Messages) > 0:
+		return fmt.Errorf("%w: %s", err, strings.Join(e.ResponseMetadata.Messages, "; "))
+	}
+	return err
+}
+
+func threadGone() []string {
+	return []string{"thread_not_found", "channel_not_found", "is_archived", "cannot_reply_to_message"}
+}
+
+func messageGone() []string {
+	return []string{"message_not_found", "cant_update_message", "edit_window_closed"}
+}
+
+// mapped turns Slack's error into what a [chat.Poster] returns. Everything that
+// is not known to be final is transient: also not_in_channel, because a bot that
+// was removed may be invited again, and then nothing is missing.
+func mapped(err error) error {
+	var limited *slack.RateLimitedError
+	switch c := code(err); {
+	case err == nil:
+		return nil
+	case errors.As(err, &limited):
+		return &chat.RateLimitedError{RetryAfter: limited.RetryAfter, Err: err}
+	case c == "ratelimited" || c == "rate_limited":
+		return &chat.RateLimitedError{RetryAfter: 30 * time.Second, Err: err}
+	case slices.Contains(threadGone(), c):
+		return fmt.Errorf("%w: %w", chat.ErrThreadGone, err)
+	case slices.Contains(messageGone(), c):
+		return fmt.Errorf("%w: %w", chat.ErrMessageGone, err)
+	}
+	return detail(err)
+}

@@ -1,0 +1,205 @@
+package slack
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/slack-go/slack"
+
+	"github.com/countersign/countersign/internal/chat"
+	"github.com/countersign/countersign/internal/telemetry"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// fillings keeps one back-fill running at a time; a wish that comes meanwhile is
+// done after it.
+type fillings struct {
+	mu      sync.Mutex
+	running bool
+	wanted  time.Time
+}
+
+// fill reads what was written since then while nobody listened: in the threads
+// of live sessions, and mentions in the channels that the bot is in. Whatever was
+// taken before is recognised by its identity.
+func (a *App) fill(ctx context.Context, since time.Time) {
+	f := &a.filling
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.wanted.IsZero() || since.Before(f.wanted) {
+		f.wanted = since
+	}
+	if f.running {
+		return
+	}
+	f.running = true
+	a.wg.Go(func() {
+		for {
+			f.mu.Lock()
+			since := f.wanted
+			f.wanted = time.Time{}
+			if since.IsZero() || ctx.Err() != nil {
+				f.running = false
+				f.mu.Unlock()
+				return
+			}
+			f.mu.Unlock()
+			a.fillSince(ctx, since)
+		}
+	})
+}
+
+func (a *App) fillSince(ctx context.Context, since time.Time) {
+	began := time.Now()
+	n, err := a.fillThreads(ctx, since)
+	m, cerr := a.fillChannels(ctx, since)
+	if err = errors.Join(err, cerr); err != nil && ctx.Err() == nil {
+		a.log.Warn("Back-fill is not complete", telemetry.KeyError, err)
+	}
+	a.log.Info("Back-filled", "since", since.UTC().Format(time.RFC3339), "threads", n, "channels", m, "took", time.Since(began).Round(time.Millisecond).String())
+}
+
+// fillThreads reads the threads of live sessions.
+func (a *App) fillThreads(ctx context.Context, since time.Time) (int, error) {
+	l, n := workflows.ListSessions{Limit: 200}, 0
+	for {
+		list, err := a.dep.Sessions.List(ctx, a.thread("", "").ManagerID(), l)
+		if errors.Is(err, workflows.ErrNoSession) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+		for _, row := range list.Sessions {
+			if row.Liveness == workflows.LivenessDestroyed || row.Thread.ID == "" {
+				continue
+			}
+			n++
+			if err := a.fillThread(ctx, row.Thread, since); err != nil {
+				return n, err
+			}
+		}
+		if list.Next == "" {
+			return n, nil
+		}
+		l.Before = list.Next
+	}
+}
+
+// fillThread reads one thread. One that is gone is nobody's loss.
+func (a *App) fillThread(ctx context.Context, t workflows.Thread, since time.Time) error {
+	var missed []inbound
+	err := a.paced(ctx, func() error {
+		missed = nil
+		return a.api.read(ctx, "conversations.replies", url.Values{"channel": {t.Channel}, "ts": {t.ID}, "oldest": {stamp(since)}}, func(m message) bool {
+			if a.byPerson(m) && m.TS != t.ID && m.TS >= stamp(since) {
+				missed = append(missed, a.missed(t.Channel, m))
+			}
+			return true
+		})
+	})
+	if c := code(err); slices.Contains(threadGone(), c) || c == "not_in_channel" {
+		return nil
+	}
+	a.takeMissed(ctx, missed)
+	return err
+}
+
+// fillChannels looks for mentions outside threads in the channels that the bot
+// is a member of.
+func (a *App) fillChannels(ctx context.Context, since time.Time) (int, error) {
+	params := slack.GetConversationsForUserParameters{ExcludeArchived: true, Limit: 200, Types: []string{"public_channel", "private_channel"}}
+	n := 0
+	for {
+		var channels []slack.Channel
+		err := a.paced(ctx, func() (err error) {
+			channels, params.Cursor, err = a.api.GetConversationsForUserContext(ctx, &params)
+			return err
+		})
+		if err != nil {
+			return n, err
+		}
+		for _, c := range channels {
+			n++
+			if err := a.fillChannel(ctx, c.ID, since); err != nil {
+				return n, err
+			}
+		}
+		if params.Cursor == "" {
+			return n, nil
+		}
+	}
+}
+
+func (a *App) fillChannel(ctx context.Context, channel string, since time.Time) error {
+	var missed []inbound
+	err := a.paced(ctx, func() error {
+		missed = nil
+		return a.api.read(ctx, "conversations.history", url.Values{"channel": {channel}, "oldest": {stamp(since)}}, func(m message) bool {
+			if a.byPerson(m) && a.mentions(m.Text) && (m.ThreadTS == "" || m.ThreadTS == m.TS) {
+				missed = append(missed, a.missed(channel, m))
+			}
+			return true
+		})
+	})
+	if c := code(err); slices.Contains(threadGone(), c) || c == "not_in_channel" {
+		return nil
+	}
+	slices.Reverse(missed) // history is newest first
+	a.takeMissed(ctx, missed)
+	return err
+}
+
+func (a *App) missed(channel string, m message) inbound {
+	in := inbound{message: m, channel: channel, again: true}
+	if m.Edited != nil {
+		in.edited = m.Edited.TS
+	}
+	return in
+}
+
+// takeMissed hands on tasks and messages. Commands are not carried out late: a
+// stop that was meant for another turn would end this one. An edited message is
+// handed on as the edit that it is: it corrects the original where that was
+// taken, and takes its place where it was not.
+func (a *App) takeMissed(ctx context.Context, missed []inbound) {
+	for _, in := range missed {
+		if ctx.Err() != nil {
+			return
+		}
+		if a.mentions(in.Text) || isDirect(in.channel) {
+			c, err := chat.Parse(a.reader.read(ctx, in.Text), knownBackends())
+			if err != nil || c.Verb != chat.VerbRun {
+				continue
+			}
+		}
+		if err := a.take(ctx, in); err != nil {
+			a.tryAgain(ctx, in)
+		}
+	}
+}
+
+// paced makes one call, then waits, so that the back-fill leaves room for
+// others; a rate limit is waited for.
+func (a *App) paced(ctx context.Context, call func() error) error {
+	for {
+		err := call()
+		wait := a.cfg.Pace
+		var limited *slack.RateLimitedError
+		if errors.As(err, &limited) {
+			wait = limited.RetryAfter
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+		if limited == nil {
+			return err
+		}
+	}
+}

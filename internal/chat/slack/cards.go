@@ -1,0 +1,213 @@
+package slack
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/slack-go/slack"
+
+	"github.com/countersign/countersign/internal/chat"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// drawing renders one message.
+type drawing struct {
+	m     *markup
+	style chat.Style
+	c     chat.Content
+	// pings lets the fallback text mention approvers: when a card is posted.
+	pings bool
+}
+
+func draw(c chat.Content, groups []group, pings bool) drawing {
+	m := newMarkup(groups)
+	return drawing{m: m, style: m.style(), c: c, pings: pings}
+}
+
+// card renders the messages that fit into one: header, turn card, approval card.
+func (d drawing) card() rendered {
+	var blocks []slack.Block
+	switch v := d.c.View; {
+	case v.Header != nil:
+		blocks = d.header(*v.Header)
+	case v.Turn != nil:
+		blocks = d.turn(*v.Turn)
+	case v.Approval != nil:
+		blocks = d.approval(*v.Approval)
+	}
+	return rendered{text: d.fallback(d.style.Text(d.c.View, d.c.Text)), blocks: withIDs(d.c.View.Key, blocks)}
+}
+
+// fallback is a text beside blocks. Escaping may make five characters of one, so
+// it is cut again until it fits chat.update.
+func (d drawing) fallback(s string) string {
+	pieces := d.m.pieces(s)
+	for n := fallbackText; ; n /= 2 {
+		if out := mrkdwn(pieces, n, d.pings); len(out) <= maxText-100 || n < 100 {
+			return out
+		}
+	}
+}
+
+// line is one composed line as rich text.
+func (d drawing) line(s string, style *slack.RichTextSectionTextStyle) []slack.RichTextSectionElement {
+	return rich(d.m.pieces(s), style)
+}
+
+// menu are the commands of the header's menu. Slack's overflow menu holds five
+// items, so it is a select.
+func menu() []chat.Verb {
+	return []chat.Verb{
+		chat.VerbStop, chat.VerbStatus, chat.VerbHistory, chat.VerbSwitch, chat.VerbFork, chat.VerbTitle, chat.VerbModel,
+		chat.VerbPause, chat.VerbGrants, chat.VerbFiles, chat.VerbDone, chat.VerbDestroy,
+	}
+}
+
+func menuLabel(v chat.Verb) string {
+	switch v {
+	case chat.VerbStop:
+		return "Stop the running turn"
+	case chat.VerbStatus:
+		return "Status"
+	case chat.VerbHistory:
+		return "History"
+	case chat.VerbSwitch:
+		return "Switch backend…"
+	case chat.VerbFork:
+		return "Fork…"
+	case chat.VerbTitle:
+		return "Change title…"
+	case chat.VerbModel:
+		return "Change model…"
+	case chat.VerbPause:
+		return "Pause"
+	case chat.VerbGrants:
+		return "Grants"
+	case chat.VerbFiles:
+		return "Files"
+	case chat.VerbDone:
+		return "Done…"
+	case chat.VerbDestroy:
+		return "Destroy…"
+	}
+	return string(v)
+}
+
+func menuSelect(placeholder string, action string) *slack.SelectBlockElement {
+	var options []*slack.OptionBlockObject
+	for _, v := range menu() {
+		options = append(options, slack.NewOptionBlockObject(string(v), plain(menuLabel(v), maxButton), nil))
+	}
+	return slack.NewOptionsSelectBlockElement(slack.OptTypeStatic, plain(placeholder, 150), action, options...)
+}
+
+func (d drawing) header(h workflows.HeaderView) []slack.Block {
+	blocks := []slack.Block{slack.NewHeaderBlock(plain(chat.Shown(h.Title), maxHeader))}
+	line := d.style.HeaderLine(h)
+	if h.Liveness == workflows.LivenessDestroyed {
+		var r richText
+		r.add(d.line(line, nil))
+		blocks = append(blocks, r.block())
+	} else {
+		// Alive, the line holds no time, so it can be literal beside the menu.
+		blocks = append(blocks, slack.NewSectionBlock(plain(line, maxSection), nil,
+			slack.NewAccessory(menuSelect("Session…", actionMenu))))
+	}
+	if h.Notice != "" {
+		blocks = append(blocks, slack.NewContextBlock("", plain(h.Notice, maxContext)))
+	}
+	return blocks
+}
+
+func (d drawing) turn(t workflows.TurnView) []slack.Block {
+	var r richText
+	r.add(d.line(d.style.TurnSummary(t), bold()))
+	calls, folded := chat.VisibleCalls(t)
+	if folded > 0 {
+		r.add(texts(fmt.Sprintf("… %d earlier", folded), nil))
+	}
+	running := 0
+	for _, c := range calls {
+		if c.State == workflows.CallRunning {
+			running++
+		}
+	}
+	for _, c := range calls {
+		r.add(d.call(c))
+		if tail := tailOf(c, max(2, 10/max(running, 1))); tail != "" {
+			r.box(tail)
+		}
+	}
+	if t.Queued > 0 && t.State == workflows.TurnWorking {
+		r.add(texts(chat.Count(t.Queued, "message", "messages")+" queued for after this turn.", nil))
+	}
+	blocks := []slack.Block{r.block()}
+	if len(d.c.View.Buttons) > 0 {
+		at := refOf(d.c.Thread)
+		at.Turn = t.Number
+		blocks = append(blocks, actions(d.c.View.Buttons, at))
+	}
+	return blocks
+}
+
+// call is a tool call's line.
+func (d drawing) call(c workflows.CallView) []slack.RichTextSectionElement {
+	command, more, _ := strings.Cut(chat.ShownLines(c.Command), "\n")
+	if more != "" {
+		command += " …"
+	}
+	if command == "" {
+		command = c.Tool
+	}
+	line := texts(chat.CallMark(c.State)+" ", nil)
+	line = append(line, texts(cut(command, shownLine), inCode())...)
+	return append(line, d.line("  "+d.style.CallState(c), nil)...)
+}
+
+// tailOf is the last lines of a running command's output.
+func tailOf(c workflows.CallView, lines int) string {
+	if c.State != workflows.CallRunning || c.Tail == "" {
+		return ""
+	}
+	var out []string
+	for l := range strings.SplitSeq(chat.Tail(c.Tail, lines), "\n") {
+		out = append(out, cut(l, tailLine))
+	}
+	return strings.TrimRight(strings.Join(out, "\n"), "\n")
+}
+
+func (d drawing) approval(a workflows.ApprovalView) []slack.Block {
+	command := chat.ApprovalCommand(a)
+	whole := length(command) <= shownCommand
+	if !whole {
+		command = cut(command, shownCommand) + "\nReview shows the whole command."
+	}
+	var r richText
+	r.add(d.line(d.style.ApprovalTitle(a), bold()))
+	r.add(texts("In "+chat.Where(a)+":", nil))
+	r.box(command)
+	if why := chat.Why(a); why != "" {
+		r.add(texts(cut(why, reasonsShown), nil))
+	}
+	if a.State == workflows.ApprovalPending {
+		r.add(d.line(d.style.AskedFor(a), nil))
+		if a.Queued > 0 {
+			r.add(texts(chat.Count(a.Queued, "message waits", "messages wait")+" behind this request.", nil))
+		}
+	}
+	if out := d.style.ApprovalOutcome(a); out != "" {
+		r.add(d.line(out, bold()))
+	}
+	blocks := []slack.Block{r.block()}
+	buttons := d.c.View.Buttons
+	if !whole {
+		buttons = slices.DeleteFunc(slices.Clone(buttons), func(b workflows.Button) bool { return b.ID == workflows.ButtonApprove })
+	}
+	if len(buttons) > 0 {
+		at := refOf(d.c.Thread)
+		at.Approval, at.Key = a.ID, d.c.View.Key
+		blocks = append(blocks, actions(buttons, at))
+	}
+	return blocks
+}

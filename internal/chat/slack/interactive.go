@@ -1,0 +1,471 @@
+package slack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slack-go/slack"
+
+	"github.com/countersign/countersign/internal/chat"
+	"github.com/countersign/countersign/internal/telemetry"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// interaction is what we read of a click, a shortcut or a modal's submission.
+type interaction struct {
+	Type        string `json:"type"`
+	CallbackID  string `json:"callback_id"`
+	TriggerID   string `json:"trigger_id"`
+	ResponseURL string `json:"response_url"`
+	OrgWide     any    `json:"is_enterprise_install"`
+	User        struct {
+		ID string `json:"id"`
+	} `json:"user"`
+	Channel struct {
+		ID string `json:"id"`
+	} `json:"channel"`
+	Message   message `json:"message"`
+	Container struct {
+		Type     string `json:"type"`
+		Channel  string `json:"channel_id"`
+		TS       string `json:"message_ts"`
+		ThreadTS string `json:"thread_ts"`
+	} `json:"container"`
+	Actions []action `json:"actions"`
+	View    view     `json:"view"`
+}
+
+type action struct {
+	ID       string `json:"action_id"`
+	Value    string `json:"value"`
+	TS       string `json:"action_ts"`
+	Selected struct {
+		Value string `json:"value"`
+	} `json:"selected_option"`
+}
+
+type view struct {
+	ID         string `json:"id"`
+	Hash       string `json:"hash"`
+	CallbackID string `json:"callback_id"`
+	Private    string `json:"private_metadata"`
+	State      struct {
+		Values map[string]map[string]struct {
+			Value    string `json:"value"`
+			Selected struct {
+				Value string `json:"value"`
+			} `json:"selected_option"`
+		} `json:"values"`
+	} `json:"state"`
+}
+
+// value is what was typed or chosen in the input of that name.
+func (v view) value(name string) string {
+	in := v.State.Values[name][name]
+	if in.Selected.Value != "" {
+		return in.Selected.Value
+	}
+	return strings.TrimSpace(in.Value)
+}
+
+// here is the thread that an interaction with a message belongs to.
+func (a *App) here(i interaction) workflows.Thread {
+	channel := i.Channel.ID
+	if channel == "" {
+		channel = i.Container.Channel
+	}
+	for _, ts := range []string{i.Container.ThreadTS, i.Message.ThreadTS, i.Container.TS, i.Message.TS} {
+		if ts != "" {
+			return a.thread(channel, ts)
+		}
+	}
+	return a.thread(channel, "")
+}
+
+// interactive takes what Slack sends once and never again.
+func (a *App) interactive(ctx context.Context, data json.RawMessage, ack ack) {
+	at := time.Now()
+	var i interaction
+	if err := json.Unmarshal(data, &i); err != nil {
+		a.log.Warn("Interaction cannot be read", telemetry.KeyError, err)
+		ack(nil)
+		return
+	}
+	if isTrue(i.OrgWide) {
+		ack(nil)
+		a.background(ctx, answerWithin, func(ctx context.Context) {
+			a.whisper(ctx, a.here(i), i.User.ID, i.ResponseURL, chat.Sentence("Nothing was done: "+orgWide))
+		})
+		return
+	}
+	switch i.Type {
+	case "block_actions":
+		ack(nil)
+		if i.Container.Type == "view" || len(i.Actions) == 0 {
+			return
+		}
+		a.pressed(ctx, i, at)
+	case "message_action":
+		ack(nil)
+		a.shortcut(ctx, i)
+	case "view_submission":
+		a.submitted(ctx, i, at, ack)
+	default:
+		ack(nil)
+	}
+}
+
+// pressed takes a click on a button, or a choice in a menu, of a message.
+func (a *App) pressed(ctx context.Context, i interaction, at time.Time) {
+	act := i.Actions[0]
+	id := strings.Join([]string{i.Container.TS, act.ID, act.TS}, "/")
+	if act.TS == "" {
+		id = strings.Join([]string{i.Container.TS, act.ID, i.TriggerID}, "/")
+	} else if t := timeOf(act.TS); !t.IsZero() {
+		at = t // the time of the click, not of its arrival
+	}
+	if !a.taken.first("click/"+i.User.ID+"/"+id, true) {
+		return
+	}
+	if act.ID == actionMenu && act.Selected.Value == "" {
+		return
+	}
+	if act.ID == actionMenu {
+		a.chosen(ctx, i, chat.Command{Verb: chat.Verb(act.Selected.Value)}, a.here(i), id, at)
+		return
+	}
+	r, ok := decodeRef(act.Value)
+	if !ok {
+		a.background(ctx, answerWithin, func(ctx context.Context) {
+			a.whisper(ctx, a.here(i), i.User.ID, i.ResponseURL, "That button is none of ours any more. Look at the thread.")
+		})
+		return
+	}
+	switch act.ID {
+	case workflows.ButtonReview:
+		a.review(ctx, i, r)
+	case workflows.ButtonDeny:
+		if _, err := a.openView(ctx, i.TriggerID, denyView(r)); err != nil {
+			a.sorry(ctx, i)
+		}
+	default:
+		a.click(ctx, i, r, chat.Click{Interaction: id, Button: act.ID, At: at})
+	}
+}
+
+// sorry: a modal did not open; the click did nothing.
+func (a *App) sorry(ctx context.Context, i interaction) {
+	a.background(ctx, answerWithin, func(ctx context.Context) {
+		a.whisper(ctx, a.here(i), i.User.ID, i.ResponseURL, "Slack did not open the dialog in time. Nothing was recorded; click again.")
+	})
+}
+
+// decide completes a click and brings it to the session. unsure says what could
+// not be checked about the clicker.
+func (a *App) decide(ctx context.Context, user string, r ref, c chat.Click) (chat.ClickReply, error) {
+	by, err := a.people.actor(ctx, user)
+	if err != nil {
+		a.log.Warn("Click refused", telemetry.KeyError, err)
+		return chat.ClickReply{}, &chat.Error{
+			Kind: chat.KindUnavailable, Code: "person_unknown", Message: "Slack did not say who you are, so the click did not count.", Hint: "Click again in a moment.",
+		}
+	}
+	groups, gerr := a.people.memberships(ctx, user)
+	if gerr != nil {
+		a.log.Warn("Groups of a person are not known; none count", telemetry.KeyActorID, user, telemetry.KeyError, gerr)
+	}
+	by.Groups = groups
+	c.Thread, c.ApprovalID, c.Turn, c.Question, c.Digest, c.By = a.refThread(r), r.Approval, r.Turn, r.Question, r.Digest, by
+	reply, err := a.plain.Click(ctx, c)
+	if err == nil && gerr != nil && reply.Outcome.Outcome == workflows.OutcomeNotYours {
+		reply.Text += " Slack did not say which groups you are in, so none counted; click again in a moment."
+	}
+	return reply, err
+}
+
+// click carries out a click on a message and tells the clicker if it did not
+// count; what did shows in the thread.
+func (a *App) click(ctx context.Context, i interaction, r ref, c chat.Click) {
+	ctx, cancel := context.WithTimeout(ctx, outcomeWithin)
+	defer cancel()
+	reply, err := a.decide(ctx, i.User.ID, r, c)
+	text := ""
+	switch {
+	case err != nil:
+		text = words(err)
+	case reply.Outcome.Outcome != workflows.OutcomeRecorded:
+		text = reply.Text
+	}
+	a.background(ctx, answerWithin, func(ctx context.Context) {
+		if reply.Answered != "" {
+			a.settle(ctx, i, reply.Answered)
+		}
+		a.whisper(ctx, a.here(i), i.User.ID, i.ResponseURL, text)
+	})
+}
+
+// settle puts what was answered in the place of a question's buttons.
+func (a *App) settle(ctx context.Context, i interaction, answered string) {
+	question := slack.NewSectionBlock(slack.NewTextBlockObject(slack.MarkdownType, cut(i.Message.Text, maxSection), false, false), nil, nil)
+	r := rendered{
+		text:   cut(i.Message.Text, maxText/2),
+		blocks: withIDs("settled", []slack.Block{question, slack.NewContextBlock("", plain(answered, maxContext))}),
+	}
+	if strings.TrimSpace(i.Message.Text) == "" {
+		r.blocks = r.blocks[1:]
+	}
+	_, _, _, err := a.api.UpdateMessageContext(ctx, a.here(i).Channel, i.Container.TS, r.options()...)
+	if err != nil {
+		a.log.Warn("Question could not be settled", telemetry.KeyError, detail(err))
+	}
+}
+
+// approvalView reads the newest state of a request.
+func (a *App) approvalView(ctx context.Context, r ref) (workflows.ApprovalView, error) {
+	v, err := a.dep.Views.Message(ctx, a.refThread(r).WorkflowID(), r.Key)
+	if err != nil {
+		return workflows.ApprovalView{}, err
+	}
+	if v.Approval == nil || v.Approval.ID != r.Approval {
+		return workflows.ApprovalView{}, fmt.Errorf("message %s shows no request %s", r.Key, r.Approval)
+	}
+	return *v.Approval, nil
+}
+
+// review opens the review of a request at once and fills it.
+func (a *App) review(ctx context.Context, i interaction, r ref) {
+	id, err := a.openView(ctx, i.TriggerID, waitingView("Review", "Reading what this request covers…"))
+	if err != nil {
+		a.sorry(ctx, i)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, outcomeWithin)
+	defer cancel()
+	av, err := a.approvalView(ctx, r)
+	if err != nil {
+		a.log.Info("Request cannot be reviewed", telemetry.KeyApprovalID, r.Approval, telemetry.KeyError, err)
+		a.updateView(ctx, id, textView("Review", "This request is not open any more, or the server did not answer in time. The card in the thread shows how it stands."))
+		return
+	}
+	whole, err := a.plain.Review(ctx, av)
+	if err != nil {
+		a.updateView(ctx, id, textView("Review", words(err)))
+		return
+	}
+	v := reviewView(r, av, whole)
+	if reviewFits(v, whole) {
+		a.updateView(ctx, id, v)
+		return
+	}
+	a.updateView(ctx, id, a.reviewFile(ctx, r, av, whole))
+}
+
+// reviewFile shares a review that no modal can hold as a file in the thread. The
+// digest ties the approval to what the file says.
+func (a *App) reviewFile(ctx context.Context, r ref, av workflows.ApprovalView, whole chat.Review) slack.ModalViewRequest {
+	name := "review-" + fileName(strings.ReplaceAll(r.Approval, ".", "-"))
+	p := &poster{app: a}
+	t := a.refThread(r)
+	found, err := p.parts(ctx, t, "", time.Time{})
+	if err == nil && !slices.Contains(found.files, name) {
+		err = p.upload(ctx, t, name, whole.Text())
+	}
+	if err != nil {
+		a.log.Error("Review could not be shared as a file", telemetry.KeyError, err)
+		return textView("Review", "This is longer than a dialog may be, and Slack did not take it as a file. Nothing was approved; try again in a moment.")
+	}
+	at := r
+	at.Digest = whole.Digest
+	v := modal(viewReview, "Review", at.encode(),
+		textBlock("This is longer than a dialog may be. All of it is in the file "+name+" in the thread; read it before you approve."),
+		textBlock("Digest: "+whole.Digest))
+	if av.State == workflows.ApprovalPending && !av.UnknownRun {
+		v = withSubmit(v, "Approve once")
+	}
+	return v
+}
+
+// shortcut opens the command picker for the thread of a message.
+func (a *App) shortcut(ctx context.Context, i interaction) {
+	t := a.here(i)
+	id, err := a.openView(ctx, i.TriggerID, waitingView("Session", "Looking for this thread's session…"))
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, outcomeWithin)
+	defer cancel()
+	st, err := a.dep.Sessions.TurnState(ctx, t.WorkflowID())
+	switch {
+	case errors.Is(err, workflows.ErrNoSession):
+		a.updateView(ctx, id, textView("Session", "No session runs in this thread. Mention the bot here to start one."))
+	case err != nil:
+		a.updateView(ctx, id, textView("Session", words(chatError(err))))
+	default:
+		a.updateView(ctx, id, menuView(t, st))
+	}
+}
+
+// chosen carries out a command from the header's menu; one that needs more asks
+// for it in a modal.
+func (a *App) chosen(ctx context.Context, i interaction, c chat.Command, t workflows.Thread, id string, at time.Time) {
+	if hasForm(c) {
+		vid, err := a.openView(ctx, i.TriggerID, waitingView(title(c.Verb), "Looking at the session…"))
+		if err != nil {
+			a.sorry(ctx, i)
+			return
+		}
+		ctx, cancel := context.WithTimeout(ctx, outcomeWithin)
+		defer cancel()
+		a.updateView(ctx, vid, a.filledForm(ctx, t, c.Verb))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, outcomeWithin)
+	defer cancel()
+	text := a.carryOut(ctx, i.User.ID, c, t, id, at)
+	a.background(ctx, answerWithin, func(ctx context.Context) { a.whisper(ctx, t, i.User.ID, i.ResponseURL, text) })
+}
+
+func (a *App) filledForm(ctx context.Context, t workflows.Thread, verb chat.Verb) slack.ModalViewRequest {
+	st, err := a.dep.Sessions.TurnState(ctx, t.WorkflowID())
+	switch {
+	case errors.Is(err, workflows.ErrNoSession):
+		return textView(title(verb), "No session runs in this thread.")
+	case err != nil:
+		return textView(title(verb), words(chatError(err)))
+	}
+	return a.form(t, verb, st)
+}
+
+// carryOut gives a command to a thread's session. What everybody may see goes
+// into the thread; the text that is returned is for the asker alone.
+func (a *App) carryOut(ctx context.Context, user string, c chat.Command, t workflows.Thread, id string, at time.Time) string {
+	by, err := a.people.actor(ctx, user)
+	if err != nil {
+		a.log.Warn("Command refused", telemetry.KeyError, err)
+		return "Slack did not say who you are. Nothing was done; try again in a moment."
+	}
+	ev := chat.Event{ID: id, Thread: t, New: a.thread(t.Channel, ""), By: by, At: at}
+	reply, err := a.plain.Do(ctx, ev, c)
+	if err != nil {
+		return words(err)
+	}
+	if reply.Private || reply.Text == "" {
+		return reply.Text
+	}
+	p := &poster{app: a}
+	key := "reply-" + id
+	if _, err := p.postText(ctx, t, a.replyContent(key, t, reply), payload{Key: key}); err != nil {
+		a.log.Error("Reply could not be posted", telemetry.KeyChannelID, t.Channel, telemetry.KeyThreadID, t.ID, telemetry.KeyError, err)
+		return reply.Text
+	}
+	return ""
+}
+
+// submitted takes a modal's submission. The answer to Slack says what became of
+// it, or, when that takes longer, that it is being recorded.
+func (a *App) submitted(ctx context.Context, i interaction, at time.Time, ack ack) {
+	r, ok := decodeRef(i.View.Private)
+	if !ok || !a.taken.first("view/"+i.User.ID+"/"+i.View.ID+"/"+i.View.Hash, true) {
+		ack(nil)
+		return
+	}
+	id := i.View.ID + "/" + i.View.Hash
+	ctx, cancel := context.WithTimeout(ctx, outcomeWithin)
+	defer cancel()
+	done := make(chan *slack.ModalViewRequest, 1)
+	a.wg.Go(func() { done <- a.outcome(ctx, i, r, id, at) })
+	timer := time.NewTimer(viewAnswer)
+	defer timer.Stop()
+	select {
+	case v := <-done:
+		ack(respond(v))
+	case <-timer.C:
+		ack(slack.NewUpdateViewSubmissionResponse(ptr(waitingView("Countersign", "Recording…"))))
+		v := <-done
+		if v == nil {
+			v = ptr(textView("Countersign", "Recorded."))
+		}
+		a.updateView(ctx, i.View.ID, *v)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// respond closes the modal, or shows the next one.
+func respond(v *slack.ModalViewRequest) any {
+	if v == nil {
+		return slack.NewClearViewSubmissionResponse()
+	}
+	return slack.NewUpdateViewSubmissionResponse(v)
+}
+
+// outcome carries out a submission and returns what the modal shows next; nil
+// closes it.
+func (a *App) outcome(ctx context.Context, i interaction, r ref, id string, at time.Time) *slack.ModalViewRequest {
+	switch i.View.CallbackID {
+	case viewDeny:
+		return a.decided(ctx, i, r, chat.Click{Interaction: id, Button: workflows.ButtonDeny, Reason: cut(i.View.value(inputReason), maxInput), At: at})
+	case viewReview:
+		return a.decided(ctx, i, r, chat.Click{Interaction: id, Button: workflows.ButtonApprove, At: at})
+	case viewPicker:
+		channel, ts, ok := strings.Cut(i.View.value(inputSession), "/")
+		c, cok := decodeCommand(r.Command)
+		if !ok || !cok {
+			return nil
+		}
+		return a.next(ctx, i, a.thread(channel, ts), c, id, at)
+	case viewMenu:
+		return a.next(ctx, i, a.refThread(r), chat.Command{Verb: chat.Verb(i.View.value(inputVerb))}, id, at)
+	case viewForm:
+		c, ok := decodeCommand(r.Command)
+		if !ok {
+			return nil
+		}
+		c.Backend, c.Root, c.Model = i.View.value(inputBackend), i.View.value(inputRoot), i.View.value(inputModel)
+		c.Title = i.View.value(inputTitle)
+		return said(title(c.Verb), a.carryOut(ctx, i.User.ID, c, a.refThread(r), id, at))
+	}
+	return nil
+}
+
+// next goes on with a command whose session is known now: to its form, or to its
+// end.
+func (a *App) next(ctx context.Context, i interaction, t workflows.Thread, c chat.Command, id string, at time.Time) *slack.ModalViewRequest {
+	if hasForm(c) {
+		return ptr(a.filledForm(ctx, t, c.Verb))
+	}
+	return said(title(c.Verb), a.carryOut(ctx, i.User.ID, c, t, id, at))
+}
+
+func decodeCommand(s string) (chat.Command, bool) {
+	var c chat.Command
+	err := json.Unmarshal([]byte(s), &c)
+	return c, err == nil && c.Verb != ""
+}
+
+// said shows a text; nothing to say closes the modal.
+func said(title, text string) *slack.ModalViewRequest {
+	if text == "" {
+		return nil
+	}
+	return ptr(textView(title, text))
+}
+
+func (a *App) decided(ctx context.Context, i interaction, r ref, c chat.Click) *slack.ModalViewRequest {
+	if i.View.CallbackID != viewReview {
+		r.Digest = ""
+	}
+	reply, err := a.decide(ctx, i.User.ID, r, c)
+	switch {
+	case err != nil:
+		return said(title(chat.Verb(i.View.CallbackID)), words(err))
+	case reply.Outcome.Outcome != workflows.OutcomeRecorded:
+		return said(title(chat.Verb(i.View.CallbackID)), reply.Text)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package slack
+
+import "time"
+
+// What Slack takes, in characters unless it says otherwise. Read 2026-11-29 from
+// docs.slack.dev/reference/block-kit (blocks and elements), the methods' pages,
+// and, where Slack documents nothing, from what its SDKs' issues report
+// (bolt-js#2509 for maxBlocksText).
+const (
+	maxSection    = 3000  // text of a section
+	maxHeader     = 150   // text of a header block
+	maxContext    = 2000  // an element of a context block
+	maxButton     = 75    // a button's or option's label
+	maxValue      = 2000  // a button's value
+	maxBlockID    = 255   // block_id and action_id
+	maxBlocks     = 50    // blocks of a message
+	maxViewBlocks = 100   // blocks of a modal
+	maxOptions    = 100   // options of a select
+	maxMarkdown   = 12000 // all markdown blocks of a message together
+	maxBlocksText = 13200 // all text in a message's blocks together
+	maxText       = 4000  // bytes of the text of chat.update
+	maxInput      = 3000  // what a modal's input holds
+	maxViewTitle  = 24    // a modal's title and its buttons
+	maxPrivate    = 3000  // private_metadata of a modal
+)
+
+// What we use of it: a margin, because Slack counts in ways that it does not say.
+const (
+	// markdownPart is the length of one part of an answer.
+	markdownPart = 11000
+	// maxParts is how many messages an answer may take before it becomes a file.
+	maxParts = 3
+	// shownCommand is the longest command that an approval card shows whole, and
+	// so lets be approved from the card.
+	shownCommand = maxInput
+	// cardText is all text of a card, cardLine one line or box of it.
+	cardText = 12000
+	cardLine = 3200
+	// shownLine bounds a command's line and a line of output on a turn card.
+	shownLine = 300
+	tailLine  = 160
+	// reasonsShown bounds the reasons on an approval card.
+	reasonsShown = 3000
+	// reviewText is the longest review that a modal shows; a longer one is a file.
+	reviewText = 40000
+	// fallbackText is the length of the text beside the blocks, before escaping.
+	fallbackText = 2800
+)
+
+// The two budgets of a team that the engine paces by the queues' rates: posts
+// per second and channel, edits per minute and team (chat.update is tier 3,
+// docs.slack.dev/apis/web-api/rate-limits).
+const (
+	PostsPerSecond = 1.0
+	EditsPerMinute = 50.0
+)
+
+const (
+	// ackWithin is how long an event may take before it is left unacknowledged,
+	// for Slack to repeat: it waits 3 seconds.
+	ackWithin = 2 * time.Second
+	// outcomeWithin bounds what a command or click that was acknowledged asks of
+	// Temporal.
+	outcomeWithin = 10 * time.Second
+	// answerWithin bounds telling a person.
+	answerWithin = 20 * time.Second
+	// callTimeout bounds one HTTP request to Slack.
+	callTimeout = 20 * time.Second
+	// viewAnswer is how long a modal's submission may wait for its outcome before
+	// it is answered with a placeholder.
+	viewAnswer = 1800 * time.Millisecond
+	// cacheFor bounds how old what is known of people and groups may be.
+	cacheFor = 55 * time.Second
+	// rememberFor is how long events and threads are remembered.
+	rememberFor = 10 * time.Minute
+	// rememberMost bounds how many of each.
+	rememberMost = 10000
+	// maxRetries is how often Slack repeats an event that was not acknowledged.
+	maxRetries = 3
+	// pace is the time between two calls of the back-fill: below tier 3's 50 a
+	// minute, which it shares with the search for posted messages.
+	pace = 1500 * time.Millisecond
+)

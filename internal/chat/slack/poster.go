@@ -1,0 +1,385 @@
+package slack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slack-go/slack"
+	"go.temporal.io/sdk/activity"
+
+	"github.com/countersign/countersign/internal/chat"
+	"github.com/countersign/countersign/internal/telemetry"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// poster writes the sessions' messages. It keeps nothing: what was posted is
+// found again by the key in its metadata.
+type poster struct{ app *App }
+
+var _ chat.Poster = (*poster)(nil)
+
+// headerKey is the key under which sessions show their header; the root of a
+// thread that we open is the header.
+const headerKey = "header"
+
+// Limits: edits of all sessions of a workspace share one budget, so a running
+// command is followed ever more slowly.
+func (*poster) Limits() chat.Limits {
+	return chat.Limits{MinRefresh: 2 * time.Second, MaxRefresh: 30 * time.Second}
+}
+
+// slowRoot is how long the post of a root may take before another attempt may
+// have begun.
+const slowRoot = 5 * time.Second
+
+// OpenThread posts the root of a thread of ours. Where a message of a person is
+// the root there is nothing to post.
+func (p *poster) OpenThread(ctx context.Context, in workflows.OpenThreadInput) (workflows.Thread, error) {
+	t := in.Thread
+	if t.ID != "" {
+		return t, nil
+	}
+	retry, since := attempt(ctx)
+	if retry {
+		ts, err := p.findRoot(ctx, t.Channel, in.Key, since)
+		if err != nil || ts != "" {
+			t.ID = ts
+			return t, err
+		}
+	}
+	began := time.Now()
+	ts, err := p.postRoot(ctx, in)
+	if code(err) == "not_in_channel" {
+		return t, fmt.Errorf("%w: the bot is not in the channel", chat.ErrThreadGone)
+	}
+	if err != nil {
+		return t, err
+	}
+	t.ID = ts
+	if ctx.Err() == nil && time.Since(began) < slowRoot {
+		return t, nil
+	}
+	// Another attempt may have posted meanwhile: of two roots the first stays.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slowRoot)
+	defer cancel()
+	first, err := p.findRoot(ctx, t.Channel, in.Key, since)
+	if err == nil && first != "" && first != ts {
+		err = p.Delete(ctx, t, ts)
+		t.ID = first
+	}
+	return t, err
+}
+
+// attempt says whether this may not be the first try, and when that one began.
+func attempt(ctx context.Context) (retry bool, since time.Time) {
+	if !activity.IsActivity(ctx) {
+		return true, time.Now().Add(-time.Hour)
+	}
+	info := activity.GetInfo(ctx)
+	return info.Attempt > 1, info.ScheduledTime.Add(-time.Minute)
+}
+
+func (p *poster) postRoot(ctx context.Context, in workflows.OpenThreadInput) (string, error) {
+	title := chat.Shown(in.Title)
+	line := "by " + chat.Shown(in.By.Label()) + " · opening…"
+	r := rendered{
+		text: escape(cut(title, fallbackText)),
+		blocks: withIDs(in.Key, []slack.Block{
+			slack.NewHeaderBlock(plain(title, maxHeader)),
+			slack.NewSectionBlock(plain(line, maxSection), nil, nil),
+		}),
+	}
+	return p.send(ctx, workflows.Thread{Channel: in.Thread.Channel}, r, payload{Key: in.Key})
+}
+
+// findRoot finds the oldest root that was posted under key.
+func (p *poster) findRoot(ctx context.Context, channel, key string, since time.Time) (string, error) {
+	found := ""
+	err := p.app.api.read(ctx, "conversations.history", url.Values{
+		"channel": {channel}, "oldest": {stamp(since)},
+	}, func(m message) bool {
+		if k, ok := keyOf(m); ok && k.Key == key && p.app.isOurs(m) {
+			found = m.TS // newest first, so the last one is the oldest
+		}
+		return true
+	})
+	return found, mapped(err)
+}
+
+// Find returns our whole messages under key, oldest first. One whose parts are
+// not all there counts as not posted; the next post adds what is missing.
+func (p *poster) Find(ctx context.Context, t workflows.Thread, key string, since time.Time) ([]chat.Found, error) {
+	found, err := p.parts(ctx, t, key, since)
+	if err != nil {
+		return nil, err
+	}
+	return found.whole(), nil
+}
+
+// parts are the messages of one key in a thread, and the names of our files
+// there.
+type parts struct {
+	messages []part
+	files    []string
+}
+
+type part struct {
+	ts string
+	payload
+}
+
+func (p *poster) parts(ctx context.Context, t workflows.Thread, key string, since time.Time) (parts, error) {
+	var found parts
+	form := url.Values{"channel": {t.Channel}, "ts": {t.ID}}
+	if !since.IsZero() {
+		form.Set("oldest", stamp(since.Add(-time.Minute)))
+	}
+	err := p.app.api.read(ctx, "conversations.replies", form, func(m message) bool {
+		if !p.app.isOurs(m) {
+			return true
+		}
+		for _, f := range m.Files {
+			found.files = append(found.files, f.Name)
+		}
+		k, ok := keyOf(m)
+		if m.TS == t.ID && key == headerKey {
+			k, ok = payload{Key: headerKey, Version: k.Version}, true
+		}
+		if ok && k.Key == key {
+			found.messages = append(found.messages, part{ts: m.TS, payload: k})
+		}
+		return true
+	})
+	return found, mapped(err)
+}
+
+// whole are the complete messages among the parts: each begins with a part 0.
+func (f parts) whole() []chat.Found {
+	var out []chat.Found
+	for _, m := range f.messages {
+		if m.Part != 0 || (m.File != "" && !slices.Contains(f.files, m.File)) {
+			continue
+		}
+		complete := true
+		for i := 1; i < m.Parts; i++ {
+			complete = complete && f.at(i) != ""
+		}
+		if complete {
+			out = append(out, chat.Found{Ref: m.ts, Version: m.Version})
+		}
+	}
+	return out
+}
+
+// at is the timestamp of a part; empty when it was not posted.
+func (f parts) at(n int) string {
+	for _, m := range f.messages {
+		if m.Part == n {
+			return m.ts
+		}
+	}
+	return ""
+}
+
+// Post posts a message under its view's key.
+func (p *poster) Post(ctx context.Context, c chat.Content) (string, error) {
+	v := c.View
+	if v.Header != nil {
+		return p.postHeader(ctx, c)
+	}
+	if v.Turn == nil && v.Approval == nil {
+		return p.postText(ctx, c.Thread, markdownContent(v.Key, c.Text), payload{Key: v.Key, Version: v.Version})
+	}
+	return p.send(ctx, c.Thread, draw(c, p.groups(ctx, c), true).card(), payload{Key: v.Key, Version: v.Version})
+}
+
+// postHeader makes the header of our own root; under a person's message it is
+// our first reply.
+func (p *poster) postHeader(ctx context.Context, c chat.Content) (string, error) {
+	root, err := p.app.api.root(ctx, c.Thread)
+	if err != nil {
+		return "", mapped(err)
+	}
+	if p.app.isOurs(root) {
+		return root.TS, p.Edit(ctx, root.TS, c)
+	}
+	return p.send(ctx, c.Thread, draw(c, nil, true).card(), payload{Key: c.View.Key, Version: c.View.Version})
+}
+
+// groups are what a card needs to mention approvers. Without them their names
+// are shown as they are configured.
+func (p *poster) groups(ctx context.Context, c chat.Content) []group {
+	if c.View.Approval == nil {
+		return nil
+	}
+	needed := slices.ContainsFunc(c.View.Approval.Approvers, func(n string) bool { return n != "*" && !isUserID(n) && !isGroupID(n) })
+	if !needed {
+		return nil
+	}
+	groups, err := p.app.people.all(ctx)
+	if err != nil {
+		p.app.log.Warn("Approver groups cannot be looked up", telemetry.KeyError, err)
+	}
+	return groups
+}
+
+// postText posts a text: one message, several, or one and a file. What stands
+// there already is not posted again.
+func (p *poster) postText(ctx context.Context, t workflows.Thread, c content, key payload) (string, error) {
+	key.Parts, key.File = len(c.parts), c.file
+	if len(c.parts) == 1 && c.file == "" {
+		return p.send(ctx, t, c.parts[0], key)
+	}
+	found, err := p.parts(ctx, t, key.Key, time.Time{})
+	if err != nil {
+		return "", err
+	}
+	first := ""
+	for i, r := range c.parts {
+		ts := found.at(i)
+		if ts == "" {
+			key.Part = i
+			if ts, err = p.send(ctx, t, r, key); err != nil {
+				return "", err
+			}
+		}
+		if i == 0 {
+			first = ts
+		}
+	}
+	if c.file != "" && !slices.Contains(found.files, c.file) {
+		if err := p.upload(ctx, t, c.file, c.whole); err != nil {
+			return "", err
+		}
+	}
+	return first, nil
+}
+
+// upload shares a text as a file in the thread.
+func (p *poster) upload(ctx context.Context, t workflows.Thread, name, text string) error {
+	_, err := p.app.api.UploadFileContext(ctx, slack.UploadFileParameters{
+		Reader: strings.NewReader(text), FileSize: len(text), Filename: name, Title: name,
+		Channel: t.Channel, ThreadTimestamp: t.ID,
+	})
+	if err != nil {
+		return fmt.Errorf("uploading %s: %w", name, mapped(err))
+	}
+	return nil
+}
+
+// send posts one message and returns its timestamp.
+func (p *poster) send(ctx context.Context, t workflows.Thread, r rendered, key payload) (string, error) {
+	options := func(r rendered) []slack.MsgOption {
+		o := append(r.options(), slack.MsgOptionDisableLinkUnfurl(), slack.MsgOptionDisableMediaUnfurl(), slack.MsgOptionMetadata(key.metadata()))
+		if t.ID != "" {
+			o = append(o, slack.MsgOptionTS(t.ID))
+		}
+		return o
+	}
+	_, ts, resp, err := p.app.api.PostMessageWithResponseContext(ctx, t.Channel, options(r)...)
+	if tooMuch(err) {
+		p.app.log.Error("Slack took no blocks for a message; it is sent as text", telemetry.KeyError, detail(err), "key", key.Key)
+		_, ts, resp, err = p.app.api.PostMessageWithResponseContext(ctx, t.Channel, options(r.simple())...)
+	}
+	if err != nil {
+		return "", mapped(err)
+	}
+	// Slack posts a reply whose root was deleted into the channel.
+	if t.ID != "" && resp.Timestamp != "" && resp.ThreadTimestamp == "" {
+		if err := p.Delete(ctx, t, ts); err != nil {
+			return "", fmt.Errorf("taking back a reply that lost its thread: %w", err)
+		}
+		return "", fmt.Errorf("%w: its first message was deleted", chat.ErrThreadGone)
+	}
+	return ts, nil
+}
+
+// options are what posts and edits share: our own escaped text, nothing in it
+// parsed.
+func (r rendered) options() []slack.MsgOption {
+	return []slack.MsgOption{slack.MsgOptionText(r.text, false), slack.MsgOptionParse(false), slack.MsgOptionBlocks(r.blocks...)}
+}
+
+// simple is the message without its blocks' form, for when Slack refuses them:
+// the text, and the buttons, which nothing can take the place of.
+func (r rendered) simple() rendered {
+	text := cut(r.text, maxSection)
+	blocks := []slack.Block{slack.NewSectionBlock(slack.NewTextBlockObject(slack.PlainTextType, cut(unescape(text), maxSection), false, false), nil, nil)}
+	for _, b := range r.blocks {
+		if a, ok := b.(*slack.ActionBlock); ok {
+			blocks = append(blocks, a)
+		}
+	}
+	return rendered{text: text, blocks: blocks}
+}
+
+// tooMuch reports that Slack refused a message's form, not the message.
+func tooMuch(err error) bool {
+	switch code(err) {
+	case "invalid_blocks", "invalid_blocks_format", "msg_too_long", "msg_blocks_too_long", "markdown_text_conflict":
+		return true
+	}
+	return false
+}
+
+// Edit makes a message show c.
+func (p *poster) Edit(ctx context.Context, ref string, c chat.Content) error {
+	v := c.View
+	key := payload{Key: v.Key, Version: v.Version}
+	if v.Header == nil && v.Turn == nil && v.Approval == nil {
+		return p.editText(ctx, ref, c, key)
+	}
+	return p.update(ctx, c.Thread, ref, draw(c, p.groups(ctx, c), false).card(), key)
+}
+
+// editText edits an answer or notice, part by part. They do not change after
+// they were posted; this is for the day that one does.
+func (p *poster) editText(ctx context.Context, ref string, c chat.Content, key payload) error {
+	text := markdownContent(c.View.Key, c.Text)
+	key.Parts, key.File = len(text.parts), text.file
+	if len(text.parts) == 1 {
+		return p.update(ctx, c.Thread, ref, text.parts[0], key)
+	}
+	found, err := p.parts(ctx, c.Thread, c.View.Key, time.Time{})
+	if err != nil {
+		return err
+	}
+	for i, r := range text.parts {
+		key.Part = i
+		if ts := found.at(i); ts != "" {
+			err = p.update(ctx, c.Thread, ts, r, key)
+		} else {
+			_, err = p.send(ctx, c.Thread, r, key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *poster) update(ctx context.Context, t workflows.Thread, ts string, r rendered, key payload) error {
+	options := func(r rendered) []slack.MsgOption {
+		return append(r.options(), slack.MsgOptionMetadata(key.metadata()))
+	}
+	_, _, _, err := p.app.api.UpdateMessageContext(ctx, t.Channel, ts, options(r)...)
+	if tooMuch(err) {
+		p.app.log.Error("Slack took no blocks for an edit; it is sent as text", telemetry.KeyError, detail(err), "key", key.Key)
+		_, _, _, err = p.app.api.UpdateMessageContext(ctx, t.Channel, ts, options(r.simple())...)
+	}
+	return mapped(err)
+}
+
+// Delete removes an extra copy.
+func (p *poster) Delete(ctx context.Context, t workflows.Thread, ref string) error {
+	_, _, err := p.app.api.DeleteMessageContext(ctx, t.Channel, ref)
+	if err = mapped(err); errors.Is(err, chat.ErrMessageGone) {
+		return nil
+	}
+	return err
+}
