@@ -84,11 +84,13 @@ func newRig(t *testing.T) *rig {
 }
 
 // restart is another worker on the same data directory.
-func (r *rig) restart() {
+func (r *rig) restart() { r.restartWith(gate{}) }
+
+func (r *rig) restartWith(g sandbox.Gate) {
 	b, err := local.New(r.t.Context(), local.Config{DataDir: filepath.Join(r.dir, "data")})
 	require.NoError(r.t, err)
 	r.acts = sandbox.NewActivities(sandbox.Config{
-		Offers: []sandbox.Offer{{Backend: b, Queue: "sandbox-exec/host", Host: "host"}}, Default: "local", Blobs: r.blobs, Gate: gate{},
+		Offers: []sandbox.Offer{{Backend: b, Queue: "sandbox-exec/host", Host: "host"}}, Default: "local", Blobs: r.blobs, Gate: g,
 		Format: format, Workspace: filepath.Join(r.dir, "seed"), TempDir: r.dir,
 		Timeouts: sandbox.Timeouts{Read: 30 * time.Second, Shell: 60 * time.Second, Install: 600 * time.Second},
 		Rules: func(tier string) workflows.ApprovalRule {
@@ -296,6 +298,33 @@ func TestBinding(t *testing.T) {
 	j = r.judge(c)
 	require.Equal(t, workflows.CallCompleted, r.run(r.runInput(c, j)).State)
 	require.Contains(t, r.shell("ls").Output.Text, "harm")
+}
+
+// The real policy gets the facts that it needs.
+func TestRealPolicy(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.shell("ln -s /etc/x out; ln -s README.md in; mkdir .git d; ln -s ../.git d/g; echo 'echo hi' > s.sh; printf 'all:\\n\\techo hi\\n' > Makefile; touch a.o b.o")
+	r.restartWith(policy.Default())
+	asks := func(command string) bool {
+		tier := r.judge(toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: command})).Tier
+		return tier != "safe" && tier != "write"
+	}
+	for command, want := range map[string]bool{
+		"ls -la": false, "cat README.md": false, "echo x > new": false, "echo x > in": false, "echo x > out": true,
+		"echo x > d/g/config": true, "rm -rf d": true, "rm a.o": false, "sh s.sh": true,
+	} {
+		require.Equal(t, want, asks(command), command)
+	}
+	for file, command := range map[string]string{"s.sh": "sh s.sh", "Makefile": "make -f Makefile deploy"} {
+		c := toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: command})
+		j := r.judge(c)
+		data, err := r.blobs.Get(t.Context(), "bindings/"+j.Digest)
+		require.NoError(t, err)
+		require.Contains(t, string(data), r.ref.Root+"/"+file, "%s binds %s", command, file)
+	}
+	require.Equal(t, "write", r.judge(toolCall(t, workflows.ToolWriteFile, workflows.WriteFileArgs{Path: "new"})).Tier)
+	require.Equal(t, "risky", r.judge(toolCall(t, workflows.ToolWriteFile, workflows.WriteFileArgs{Path: "d/g/config"})).Tier)
 }
 
 func TestWriteAndReadFile(t *testing.T) {

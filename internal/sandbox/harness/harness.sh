@@ -241,6 +241,7 @@ record() {
 		tries=$((tries - 1))
 		sleep 1
 	done 2>/dev/null
+	rm -f "$run/o" "$run/e" "$run/s" "$run/in"
 	exit 0
 }
 
@@ -331,7 +332,6 @@ start() {
 	elif [ "$mode" = own ] && [ ! -s "$run/begun" ]; then
 		reason=failed # bubblewrap could not set the sandbox up
 	fi
-	rm -f "$run/o" "$run/e" "$run/s" "$run/in"
 	record "$code" "$reason"
 }
 
