@@ -3,7 +3,8 @@
 // fixes what all users need alike: atomic writes, bounded reads, errors that can
 // be told apart, and content-addressed keys.
 //
-// Keys are slash-separated UTF-8 paths without empty, "." or ".." parts. A write
+// Keys are slash-separated UTF-8 paths without empty, "." or ".." parts and without
+// control characters; they do not end in ".tmp" or ".attrs". A write
 // is seen whole or not at all. Nothing is cached and nothing is locked: two
 // writers of one key leave one of the two values.
 //
@@ -18,11 +19,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"net/url"
 	"os"
 	"path"
+	"path/filepath"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	gcblob "gocloud.dev/blob"
 	"gocloud.dev/blob/fileblob"
@@ -34,9 +40,12 @@ import (
 // read as a stream or in ranges.
 const MaxGet = 64 << 20 // 64 MiB
 
-// tempPrefix begins the names of files that fileblob is still writing. A killed
-// process leaves them behind; they are no blobs.
-const tempPrefix = "fileblob"
+// tempSuffix ends the names of files that fileblob is still writing. A killed
+// process leaves them behind; they are no blobs. attrsSuffix is fileblob's own.
+const (
+	tempSuffix  = ".tmp"
+	attrsSuffix = ".attrs"
+)
 
 var (
 	// ErrNotFound says that there is no blob under the key.
@@ -52,6 +61,7 @@ var (
 // Store is an open blob store. It is safe for concurrent use.
 type Store struct {
 	bucket *gcblob.Bucket
+	dir    string // of a file: store; empty for others
 }
 
 // Open opens the store at a gocloud.dev URL. A file: directory is made with
@@ -61,37 +71,38 @@ func Open(ctx context.Context, rawURL string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parsing the blob store's URL: %w", err)
 	}
-	var b *gcblob.Bucket
+	s := &Store{}
 	if u.Scheme == fileblob.Scheme {
-		b, err = openFile(u)
+		s.bucket, s.dir, err = openFile(u)
 	} else {
-		b, err = gcblob.OpenBucket(ctx, rawURL)
+		s.bucket, err = gcblob.OpenBucket(ctx, rawURL)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the blob store %s: %w", u.Redacted(), err)
 	}
-	return &Store{bucket: b}, nil
+	return s, nil
 }
 
-func openFile(u *url.URL) (*gcblob.Bucket, error) {
+func openFile(u *url.URL) (*gcblob.Bucket, string, error) {
 	for name := range u.Query() {
-		return nil, fmt.Errorf("query parameter %q: a file: URL takes none", name)
+		return nil, "", fmt.Errorf("query parameter %q: a file: URL takes none", name)
 	}
 	dir := u.Path
 	if u.Host == "." {
 		dir = strings.TrimPrefix(dir, "/")
 	}
 	if dir == "" {
-		return nil, errors.New("the URL names no directory")
+		return nil, "", errors.New("the URL names no directory")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	// Temporary files stand beside the final ones: the system's temporary
 	// directory may be another file system, where the closing rename fails.
-	return fileblob.OpenBucket(dir, &fileblob.Options{
+	b, err := fileblob.OpenBucket(dir, &fileblob.Options{
 		DirFileMode: 0o700, NoTempDir: true, Metadata: fileblob.MetadataDontWrite,
 	})
+	return b, dir, err
 }
 
 // Close releases the store.
@@ -117,15 +128,42 @@ func (s *Store) Write(ctx context.Context, key string, data []byte) error {
 }
 
 // PutNew stores data under key unless the key is taken: then it returns
-// [ErrExists] and leaves what is there. In a file: store two writers at the very
-// same moment may both succeed; one of the values stays.
+// [ErrExists] and leaves what is there. Of several writers one succeeds.
 func (s *Store) PutNew(ctx context.Context, key string, data []byte) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
+	if s.dir != "" {
+		return s.putNewFile(key, data)
+	}
 	opts := plain()
 	opts.IfNotExist = true
 	return translate(key, s.bucket.WriteAll(ctx, key, data, opts))
+}
+
+// putNewFile does what fileblob does not: it looks and then renames, so that two
+// writers may both succeed. A hard link is made by one only.
+func (s *Store) putNewFile(key string, data []byte) error {
+	final := filepath.Join(s.dir, filepath.FromSlash(key))
+	if err := os.MkdirAll(filepath.Dir(final), 0o700); err != nil {
+		return translate(key, err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(final), filepath.Base(final)+".*"+tempSuffix)
+	if err != nil {
+		return translate(key, err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Link(f.Name(), final)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: %q", ErrExists, key)
+	}
+	return translate(key, err)
 }
 
 // PutStream stores all of r under key. Nothing is stored when r fails or ctx
@@ -215,6 +253,9 @@ type Object struct {
 // List yields the blobs whose key begins with prefix, in the order of keys. It
 // ends after the first error.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
+	if s.dir != "" {
+		return s.listDir(ctx, prefix)
+	}
 	return func(yield func(Object, error) bool) {
 		it := s.bucket.List(&gcblob.ListOptions{Prefix: prefix})
 		for {
@@ -226,12 +267,48 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[Object, error
 				yield(Object{}, fmt.Errorf("listing blobs under %q: %w", prefix, err))
 				return
 			}
-			if strings.HasPrefix(path.Base(o.Key), tempPrefix) {
-				continue
-			}
 			if !yield(Object{Key: o.Key, Size: o.Size}, nil) {
 				return
 			}
+		}
+	}
+}
+
+// listDir lists a directory. fileblob's own list fails when a file vanishes
+// meanwhile, as a temporary one does at the end of every write.
+func (s *Store) listDir(ctx context.Context, prefix string) iter.Seq2[Object, error] {
+	return func(yield func(Object, error) bool) {
+		var found []Object
+		top := filepath.Join(s.dir, filepath.FromSlash(path.Dir(prefix+"x")))
+		err := filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			rel, err := filepath.Rel(s.dir, p)
+			key := filepath.ToSlash(rel)
+			if err != nil || d.IsDir() || checkKey(key) != nil || !strings.HasPrefix(key, prefix) {
+				return err
+			}
+			info, err := d.Info()
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err == nil {
+				found = append(found, Object{Key: key, Size: info.Size()})
+			}
+			return errors.Join(err, ctx.Err())
+		})
+		slices.SortFunc(found, func(a, b Object) int { return strings.Compare(a.Key, b.Key) })
+		for _, o := range found {
+			if !yield(o, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(Object{}, fmt.Errorf("listing blobs under %q: %w", prefix, err))
 		}
 	}
 }
@@ -286,8 +363,9 @@ func plain() *gcblob.WriterOptions {
 }
 
 func checkKey(key string) error {
-	if key == "" || key != path.Clean(key) || strings.HasPrefix(key, "/") || key == ".." || key == "." ||
-		strings.HasPrefix(key, "../") || strings.HasPrefix(path.Base(key), tempPrefix) {
+	control := strings.IndexFunc(key, unicode.IsControl) >= 0 || strings.ContainsRune(key, '\\')
+	if !filepath.IsLocal(key) || key != path.Clean(key) || key == "." || control || !utf8.ValidString(key) ||
+		strings.HasSuffix(key, tempSuffix) || strings.HasSuffix(key, attrsSuffix) {
 		return fmt.Errorf("%w: %q", ErrBadKey, key)
 	}
 	return nil

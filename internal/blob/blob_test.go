@@ -3,11 +3,14 @@ package blob_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -67,7 +70,7 @@ func TestStore(t *testing.T) {
 			require.NoError(t, s.Delete(ctx, "x/2"))
 			require.NoError(t, s.Delete(ctx, "x/2"))
 			require.Equal(t, []string{"x/1 3", "x/3 5"}, list(t, s, "x/"))
-			for _, bad := range []string{"", "/a", "a/", "a//b", "../a", "a/../../b", ".", "a/fileblob1"} {
+			for _, bad := range []string{"", "/a", "a/", "a//b", "../a", "a/../../b", ".", "a.tmp", "a.attrs", "a\x00", "a\\b", "a\xff"} {
 				require.ErrorIs(t, s.Write(ctx, bad, nil), blob.ErrBadKey, bad)
 			}
 		})
@@ -119,8 +122,65 @@ func TestFilesArePrivateAndBare(t *testing.T) {
 	require.Equal(t, []string{"b"}, files)
 
 	// What a killed writer left is no blob.
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "a", "fileblob123"), []byte("torn"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a", "b.18ecac1981198a05.tmp"), []byte("torn"), 0o600))
 	require.Equal(t, []string{"a/b 1"}, list(t, s, "a/"))
+	require.Equal(t, []string{"a/b 1"}, list(t, s, ""))
+	require.Empty(t, list(t, s, "none/"))
+}
+
+// Listing while others write fails for nobody.
+func TestListDuringWrites(t *testing.T) {
+	t.Parallel()
+	s := open(t, "file://"+filepath.Join(t.TempDir(), "blobs"))
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := range 100 {
+				require.NoError(t, s.Write(t.Context(), fmt.Sprintf("a/%d-%d", w, i), []byte("x")))
+			}
+		})
+	}
+	wg.Go(func() {
+		for range 100 {
+			list(t, s, "a/")
+		}
+	})
+	wg.Wait()
+	require.Len(t, list(t, s, "a/"), 400)
+}
+
+func TestPutNewIsOnce(t *testing.T) {
+	t.Parallel()
+	s := open(t, "file://"+filepath.Join(t.TempDir(), "blobs"))
+	for i := range 20 {
+		key := fmt.Sprintf("a/%d", i)
+		var wg sync.WaitGroup
+		var won atomic.Int32
+		for w := range 4 {
+			wg.Go(func() {
+				err := s.PutNew(t.Context(), key, []byte{byte(w)})
+				if err == nil {
+					won.Add(1)
+				} else {
+					require.ErrorIs(t, err, blob.ErrExists)
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, 1, won.Load())
+	}
+	require.Len(t, list(t, s, "a/"), 20)
+}
+
+func TestListOrder(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{"file": "file://" + filepath.Join(t.TempDir(), "blobs"), "mem": "mem://"} {
+		s := open(t, url)
+		for _, key := range []string{"a-b", "a/b/c.d", "ab", "b"} {
+			require.NoError(t, s.Write(t.Context(), key, nil))
+		}
+		require.Equal(t, []string{"a-b 0", "a/b/c.d 0", "ab 0"}, list(t, s, "a"), name)
+	}
 }
 
 func TestOpenRefuses(t *testing.T) {
