@@ -7,8 +7,8 @@
 # in a directory that only root enters. An exec is
 #
 #   docker-init -s             adopts whatever loses its parent
-#   `- sh harness run          pumps, clock, record
-#      `- sh harness command   root still: watches memory and disk
+#   `- sh harness run          pumps, clock, record; watches the disk
+#      `- sh harness command   root still; looks whether memory was short
 #         `- the command       user $user; cannot leave the tree above it
 
 root=/countersign
@@ -20,17 +20,20 @@ export TZ
 # Exit codes of requests, as agent.go reads them.
 conflict=40 nodir=41 noexec=42 denied=43
 
-# drop runs a program as the command's user.
-drop() {
+# become runs a program as the command's user, in place of this shell.
+become() {
 	case $tool in
-	setpriv) setpriv --reuid "$user" --regid "$user" --clear-groups -- "$@" ;;
-	su-exec | gosu) "$tool" "$user:$user" "$@" ;;
-	su) su -s /bin/sh agent -c 'exec "$@"' sh "$@" ;;
-	*) return 126 ;;
+	setpriv) exec setpriv --reuid "$user" --regid "$user" --clear-groups -- "$@" ;;
+	su-exec | gosu) exec "$tool" "$user:$user" "$@" ;;
+	su) exec su -s /bin/sh -c 'exec "$@"' -- agent sh "$@" ;;
 	esac
+	exit 126
 }
 
-# findtool finds what drop can use in this image.
+# drop runs a program as the command's user.
+drop() { (become "$@"); }
+
+# findtool finds what become can use in this image.
 findtool() {
 	for tool in setpriv su-exec gosu su; do
 		[ "$(drop id -u 2>/dev/null)" = "$user" ] && return
@@ -62,6 +65,8 @@ seeds() {
 # members prints the command's processes that live: those of its user. Who they
 # are is asked after the tree was drawn, or the drawing's own would be among them.
 members() {
+	# Most often there is nobody.
+	grep -q "^Uid:	$user	" /proc/[0-9]*/status 2>/dev/null || return 0
 	top=$(seeds)
 	[ -n "$top" ] || return 0
 	all=$(tree $top)
@@ -83,72 +88,98 @@ deliver() {
 # mkfifo makes pipes that the command may open anew by /dev/stdout and the like.
 # Their directory is closed to it.
 mkfifo() {
-	command mkfifo "$@" && chmod 622 "$run/o" "$run/e" && chmod 644 "$run/in"
+	(umask 0 && exec mkfifo "$@")
 }
 
 # ooms prints how many processes the kernel ended for want of memory.
 ooms() {
-	cat /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control 2>/dev/null |
+	for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+		[ -r "$file" ] || continue
 		while read -r key value; do
-			[ "$key" = oom_kill ] && echo "$value" && break
-		done
+			[ "$key" = oom_kill ] && echo "$value" && return
+		done <"$file"
+	done
 }
 
-# watchdisk ends the command when the sandbox holds more than $1 KiB.
-watchdisk() {
-	trap 'kill "$clock" 2>/dev/null; exit 0' TERM
-	while :; do
-		sleep 5 &
+# now sets $now to hundredths of seconds since the system came up.
+now() {
+	read -r now _ </proc/uptime
+	now=${now%.*}${now#*.}
+}
+
+# pause waits for $1 hundredths of seconds, or longer where sleep knows only
+# whole ones.
+pause() {
+	part=0$(($1 % 100))
+	sleep "$(($1 / 100)).${part#"${part%??}"}" &
+	clock=$!
+	wait "$clock" || {
+		sleep "$(($1 / 100 + 1))" &
 		clock=$!
 		wait "$clock"
+	}
+}
+
+# watch ends the command after $1 seconds, or soon after the sandbox's files hold
+# more than $disk KiB.
+watch() {
+	trap 'kill "$clock" 2>/dev/null; exit 0' TERM
+	part=${1#"${1%.*}"}00
+	part=${part#.}
+	part=1${part%"${part#??}"}
+	now
+	end=$((now + ${1%.*} * 100 + part - 100))
+	while [ "$disk" -gt 0 ] && [ "$((end - now))" -gt 500 ]; do
+		pause 500
 		used=0
 		for dir in /workspace /home/agent; do
-			while read -r n _; do used=$((used + n)); done <<-EOF
+			read -r n _ <<-EOF
 				$(drop du -sxk "$dir" 2>/dev/null)
 			EOF
+			used=$((used + ${n:-0}))
 		done
-		if [ "$used" -gt "$1" ]; then
-			echo "countersign: the sandbox holds $((used / 1024)) MiB; its limit is $(($1 / 1024)) MiB." >"$run/e"
+		if [ "$used" -gt "$disk" ]; then
+			echo "countersign: the sandbox holds $((used / 1024)) MiB; its limit is $((disk / 1024)) MiB." >"$run/e"
 			finish output_limit polite
-			exit 0
+			exit
 		fi
+		now
 	done
+	[ "$end" -le "$now" ] || pause "$((end - now))"
+	finish timed_out polite
 }
 
 # command runs the program for the harness, which is its parent, and says on
 # standard error what its exit code does not.
 command_() {
-	tool=$1 cwd=$2 disk=$3
-	shift 3
-	watcher=
-	if [ "$disk" -gt 0 ]; then
-		watchdisk "$disk" </dev/null >/dev/null 2>&1 &
-		watcher=$!
-	fi
+	cwd=$1
+	shift
 	before=$(ooms)
 	trap : HUP INT QUIT TERM PIPE USR1 USR2
 	(
 		# When memory is short, commands go before what watches them.
 		echo 500 >/proc/self/oom_score_adj
-		umask 022
 		# A directory that only the user enters is entered by the user.
-		drop sh -c 'cd "$1" || exit 126
+		become sh -c 'cd "$1" || exit 126
 shift
 exec "$@"' sh "$cwd" "$@"
 	)
 	code=$?
-	after=$(ooms)
-	if [ "${after:-0}" != "${before:-0}" ]; then
+	if [ "$(ooms)" != "$before" ]; then
 		echo "countersign: the sandbox ran out of memory; the kernel ended a process in it." >&2
 	fi
-	[ -z "$watcher" ] || kill "$watcher"
 	exit "$code"
 }
 
-# spawn runs the script with these arguments on its own. A background job would
-# ignore interrupts for good, and so would the command: the parent goes instead.
+# spawn runs the script's verb "run" on its own. A background job would ignore
+# interrupts for good, and so would the command: the parent goes instead.
 spawn() {
-	sh "$script" orphan "$@" </dev/null >/dev/null 2>&1
+	sh -c '
+sh -c "
+kill -s KILL \$1
+shift
+exec /sbin/docker-init -s -- sh \"\$@\"" orphan $$ "$@"
+exit' parent "$script" run "$@" </dev/null >/dev/null 2>&1
 }
 
 # --- requests: each runs in a subshell of the agent ---
@@ -157,22 +188,29 @@ use() {
 	id=$1 record=$execs/$1 run=$execs/$1/run
 }
 
+# claim writes what the exec is of, unless that stands there: whoever began to
+# write it has done so a moment later, or died.
+claim() {
+	set -C
+	echo "$1" >"$record/job"
+	set +C
+	[ -s "$record/job" ] || sleep 0.1 || sleep 1
+	[ -s "$record/job" ] || echo "$1" >"$record/job"
+} 2>/dev/null
+
 begin() {
 	use "$1"
 	job=$2 cwd=$3 timeout=$4 blocks=$5 stdin=$6 disk=$7
 	shift 7
-	if [ ! -e "$record/job" ]; then
-		drop test -d "$cwd" || exit "$nodir"
-		mkdir -p "$record" && : >>"$record/stdout" && : >>"$record/stderr" || exit
-		echo "$job" >"$record/job.$$" || exit
-		ln "$record/job.$$" "$record/job" 2>/dev/null
-		rm -f "$record/job.$$"
+	export disk tool # the harness's own; the command's environment is another
+	if [ ! -s "$record/job" ]; then
+		[ "$cwd" = /workspace ] || drop test -d "$cwd" || exit "$nodir"
+		mkdir -p "$record" && : >>"$record/stdout" && : >>"$record/stderr" && claim "$job" || exit
 	fi
 	read -r have <"$record/job" || exit
 	[ "$have" = "$job" ] || [ "$have" = forbidden ] || exit "$conflict"
 	if [ ! -e "$run" ]; then
-		spawn "$record" shared "$timeout" "$blocks" "$stdin" "" \
-			sh "$script" command "$record" "$tool" "$cwd" "$disk" "$@"
+		spawn "$record" shared "$timeout" "$blocks" "$stdin" "" sh "$script" command "$record" "$cwd" "$@"
 	fi
 	tries=1000
 	until [ -s "$run/self" ] || [ -e "$record/exit" ]; do
@@ -189,13 +227,15 @@ state() {
 	use "$1"
 	[ -e "$run" ] || exit "$noexec"
 	up=no
-	if [ ! -s "$run/self" ]; then
+	if [ -e "$record/exit" ]; then
+		:
+	elif [ ! -s "$run/self" ]; then
 		up="starting $(date +%s)"
 	elif alive "$run/self" >/dev/null; then
 		up=yes
 	fi
 	echo "up $up"
-	cat "$record/exit" 2>/dev/null
+	[ ! -e "$record/exit" ] || while read -r line; do echo "$line"; done <"$record/exit"
 	cd "$record" && stat -c '%n %s %y' run run/self exit stdout stderr 2>/dev/null
 	exit 0
 }
@@ -212,6 +252,7 @@ output() {
 		more=ended
 	fi
 	echo "$more"
+	[ -s "$record/$2" ] || exit 0
 	dd if="$record/$2" bs=65536 skip="$3" count="$4" 2>/dev/null
 	exit 0
 }
@@ -232,9 +273,7 @@ send() {
 	case $2 in
 	stop | KILL)
 		if [ ! -e "$run" ] && mkdir -p "$record" && mkdir "$run" 2>/dev/null; then
-			: >>"$record/stdout" && : >>"$record/stderr" && echo forbidden >"$run/job" || exit
-			ln "$run/job" "$record/job" 2>/dev/null
-			end 0 cancelled
+			: >>"$record/stdout" && : >>"$record/stderr" && claim forbidden && end 0 cancelled
 		elif [ ! -e "$record/exit" ]; then
 			(sh "$script" signal "$record" "$2" </dev/null >/dev/null 2>&1 &)
 		fi
@@ -288,7 +327,7 @@ closeinput() {
 # look follows names below $1 up to the first that is a link or not there. It
 # runs as the command's user, as do the next two.
 look() {
-	drop sh -c '
+	become sh -c '
 at=$1 n=0
 shift
 for name; do
@@ -310,26 +349,22 @@ for name; do
 done
 echo "there $n"
 exec stat -c "%f %s %y" "$at"' look "$@"
-	exit
 }
 
 names() {
-	drop sh -c '
+	become sh -c '
 cd "$1" 2>/dev/null || exit 0
 for name in * .[!.]* ..?*; do
 	if [ -e "$name" ] || [ -L "$name" ]; then printf "%s\000" "$name"; fi
 done' names "$1"
-	exit
 }
 
 content() {
-	drop sh -c '[ -f "$1" ] || exit 43; exec head -c "$2" <"$1"' content "$1" "$2"
-	exit
+	become sh -c '[ -f "$1" ] || exit 43; exec head -c "$2" <"$1"' content "$1" "$2"
 }
 
 digest() {
-	drop sh -c '[ -f "$1" ] || exit 43; exec sha256sum <"$1"' digest "$1"
-	exit
+	become sh -c '[ -f "$1" ] || exit 43; exec sha256sum <"$1"' digest "$1"
 }
 
 # stamps prints when each entry of the workspace was changed, where find can.
@@ -341,13 +376,12 @@ stamps() {
 # link makes a link that the engine does not unpack, and leaves its directory
 # as it was: name, target, time, and the directory's name, mode and time.
 link() {
-	drop sh -c '
+	become sh -c '
 at() { touch -h -d "$1" -- "$2" || touch -h -d "${1%.*}" -- "$2"; }
 cd /workspace && chmod u+rwx -- "$4" && ln -s -- "$2" "$1" || exit
 at "$3" "$1"
 [ "$4" = . ] || { chmod "$5" -- "$4"; at "$6" "$4"; }
 exit 0' link "$@" 2>/dev/null
-	exit
 }
 
 hello() {
@@ -381,20 +415,7 @@ agent)
 	shift
 	agent "$@"
 	;;
-orphan)
-	shift
-	script=$0
-	sh "$script" orphaned $$ "$@"
-	exit
-	;;
-orphaned)
-	kill -s KILL "$2"
-	shift 2
-	exec /sbin/docker-init -s -- sh "$0" run "$@"
-	;;
 command)
-	script=$0
-	use "${2##*/}"
 	shift 2
 	command_ "$@"
 	;;

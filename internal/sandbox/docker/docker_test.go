@@ -61,3 +61,12 @@ func TestSuite(t *testing.T) {
 	needImage(t, imageBash)
 	sandboxtest.Run(t, fixture("bash"))
 }
+
+// TestSuiteBusybox runs it where sh is all there is.
+func TestSuiteBusybox(t *testing.T) {
+	t.Parallel()
+	needImage(t, imageBusybox)
+	sandboxtest.Run(t, fixture("busybox"))
+}
+
+func newID() string { return strings.ToLower(rand.Text()[:12]) }

@@ -31,6 +31,7 @@ const hostEnv = "COUNTERSIGN_TEST_DOCKER_HOST"
 const (
 	imageBash    = "countersign-test-bash:1"
 	imageBusybox = "countersign-test-busybox:1"
+	imageEnv     = "countersign-test-env:1" // the first with an environment
 )
 
 // daemon is an engine that a test started.
@@ -149,7 +150,7 @@ func closeEngine() {
 }
 
 // needEngine skips the test where there is no engine.
-func needEngine(t *testing.T) {
+func needEngine(t testing.TB) {
 	t.Helper()
 	if engine.problem != nil {
 		t.Skip(engine.problem)
@@ -157,7 +158,7 @@ func needEngine(t *testing.T) {
 }
 
 // needImage makes an image in the shared engine.
-func needImage(t *testing.T, ref string) {
+func needImage(t testing.TB, ref string) {
 	t.Helper()
 	needEngine(t)
 	engine.once.Lock()
@@ -174,7 +175,7 @@ func needImage(t *testing.T, ref string) {
 	require.NoError(t, err)
 }
 
-func newClient(t *testing.T, host string) *client.Client {
+func newClient(t testing.TB, host string) *client.Client {
 	t.Helper()
 	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
 	if host != "" {
@@ -200,8 +201,12 @@ func importImage(host, ref string) error {
 		return err
 	}
 	defer api.Close()
+	env := "ENV HOME=/elsewhere LANG=C.UTF-8"
+	if ref == imageEnv {
+		env += " FROM_IMAGE=yes"
+	}
 	r, err := api.ImageImport(context.Background(), image.ImportSource{Source: &root, SourceName: "-"}, ref,
-		image.ImportOptions{Changes: []string{"ENV HOME=/elsewhere LANG=C.UTF-8", "USER nobody", `ENTRYPOINT ["false"]`}})
+		image.ImportOptions{Changes: []string{env, "USER nobody", `ENTRYPOINT ["false"]`}})
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func (s *session) Status(ctx context.Context, id string) (sandbox.ExecStatus, er
 	case code == codeNoExec:
 		return sandbox.ExecStatus{}, fmt.Errorf("%w: %s", sandbox.ErrNoExec, id)
 	case code != 0:
-		return sandbox.ExecStatus{}, fmt.Errorf("looking at a command: the container ends with %d", code)
+		return sandbox.ExecStatus{}, badAnswer("looking at a command", code)
 	}
 	return parseState(string(out))
 }

@@ -97,9 +97,15 @@ func (s *session) hello(ctx context.Context, named bool) (bool, error) {
 func (s *session) ask(ctx context.Context, doing, verb string, args ...string) ([]byte, error) {
 	data, code, err := s.call(ctx, doing, verb, args...)
 	if err == nil && code != 0 {
-		err = fmt.Errorf("%s: the container's %s ends with %d", doing, verb, code)
+		err = badAnswer(doing, code)
 	}
 	return data, err
+}
+
+// badAnswer is for an exit code that a request does not have unless the container
+// is out of processes, memory or disk.
+func badAnswer(doing string, code int) error {
+	return fmt.Errorf("%s: %w: it has no room left to answer (exit code %d)", doing, sandbox.ErrUnavailable, code)
 }
 
 const (

@@ -18,7 +18,7 @@ import (
 
 const (
 	// Polling grows from pollMin to pollMax while nothing happens.
-	pollMin = 2 * time.Millisecond
+	pollMin = 5 * time.Millisecond
 	pollMax = 200 * time.Millisecond
 	// probeEvery is how often a silent exec's harness is looked at.
 	probeEvery = time.Second
@@ -87,7 +87,7 @@ func (s *session) output(
 	}
 	more, data, ok := bytes.Cut(out, []byte("\n"))
 	if !ok || code != 0 {
-		return nil, false, fmt.Errorf("reading output: the container ends with %d", code)
+		return nil, false, badAnswer("reading output", code)
 	}
 	data = data[min(offset%blockSize, int64(len(data))):]
 	return data, string(more) == "ended", nil
@@ -119,7 +119,7 @@ func (s *session) send(ctx context.Context, id string, sig sandbox.Signal) error
 		return fmt.Errorf("%w: %s", sandbox.ErrNoExec, id)
 	}
 	if err == nil && code != 0 {
-		return fmt.Errorf("signalling a command: the container's send ends with %d", code)
+		return badAnswer("signalling a command", code)
 	}
 	return err
 }
