@@ -133,6 +133,12 @@ func runRead(c *call) {
 	c.out = flow{known: true}
 	names := 0
 	v := variable{class: c.in.class, flow: taint(c.in)}
+	if line, _, _ := strings.Cut(c.in.text, "\n"); c.in.known && !strings.Contains(line, "\\") {
+		// Only right for the last name, and for that one it is what matters.
+		if n := len(c.args); n > 0 && n < 3 {
+			v.val, v.known = strings.TrimSpace(line), true
+		}
+	}
 	for i := 0; i < len(c.args); i++ {
 		w := c.args[i]
 		if !w.lit {

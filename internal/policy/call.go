@@ -371,6 +371,9 @@ func (c *call) suspicious(ws []word) {
 		if i == 0 {
 			continue
 		}
+		if w.lit && strings.HasPrefix(w.text, "/dev/") && c.s.placeOf(path.Clean(w.text)) == placeDevice {
+			c.raise(Critical, "%s is given the device `%s`", c.by(), w.show())
+		}
 		if recursive && (w.lit || w.glob) {
 			c.s.rootTarget(w, c.by())
 		}

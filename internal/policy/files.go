@@ -132,7 +132,12 @@ func (c *call) copyTo(src []word, dst word, dir bool, content flow) {
 	for _, w := range c.targetPaths(src, dst, dir) {
 		c.write(w)
 	}
-	if dst.lit && len(src) == 1 && (content.known || content.net) {
+	for _, w := range src {
+		if !w.lit && !w.inside && !w.num && w.psub == nil {
+			c.raise(Risky, "%s writes a name in `%s` that is only known when it runs", c.by(), dst.show())
+		}
+	}
+	if dst.lit && len(src) == 1 && (content.known || content.net || content.secret) {
 		for _, w := range c.targetPaths(src, dst, dir) {
 			for _, p := range c.s.resolve(w.text) {
 				c.s.setFile(p, content, false)

@@ -76,15 +76,12 @@ func runFind(c *call, _ *spec, _ parsed) {
 // findRoots judges where find searches, and returns what each found path is.
 func (c *call) findRoots(roots []word) word {
 	found := word{tmpl: unknownVar, sample: "x"}
-	found.noDash, found.inside = true, true
+	found.noDash = true
 	for _, r := range roots {
 		c.s.targets(r)
 		if r.lit && !r.glob {
 			found.roots = append(found.roots, r.text)
-			v := variable{val: strings.TrimPrefix(r.text, "./"), known: true}
-			found.inside = found.inside && v.asClass().inside
 		} else {
-			found.inside = false
 			found.roots = nil
 			found.noDash = found.noDash && !r.mayBeOption()
 		}

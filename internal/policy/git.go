@@ -190,6 +190,9 @@ func (c *call) gitCommand(sp *spec, p parsed) {
 	case sp.attr("gitconfig"):
 		if !p.has("--get", "--get-all", "--get-regexp", "--get-urlmatch", "-l") && !first.is("get", "list") && n != 1 {
 			c.raise(Risky, "%s changes git's settings, which name commands", c.by())
+			for _, w := range p.operands {
+				c.s.worst(strings.TrimPrefix(w.script(), "!"), c.by())
+			}
 		}
 		if n > 0 && !first.is("get", "list") && p.has("--get") && n > 1 {
 			bad()

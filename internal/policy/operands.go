@@ -60,7 +60,7 @@ func (c *call) byRole(sp *spec, ops []word) {
 		case roleRead:
 			c.out = c.out.and(c.read(w, false))
 		case roleDeep:
-			c.out = c.out.and(c.read(w, true))
+			c.out = c.out.and(c.read(w, !sp.attr("names")))
 		case roleWrite:
 			c.write(w)
 		case roleDelete:

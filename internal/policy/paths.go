@@ -332,6 +332,7 @@ func (s *scope) readFile(p string, deep bool) flow {
 		f.secret, f.from = true, p
 		return f
 	case deep && s.remote == "" && s.holdsKeys(p):
+		s.raise(Risky, "reads everything below `%s`, where credentials are kept", p)
 		f.secret, f.from = true, p
 	}
 	switch s.placeOf(p) {

@@ -495,7 +495,7 @@ func (c *call) dockerCommand() {
 			c.raise(Critical, "%s %s ends or deletes what may be in use", c.by(), w.text)
 		case w.is("push", "login", "logout", "save", "export"):
 			c.raise(Risky, "%s %s sends images or credentials out", c.by(), w.text)
-		case w.is("run", "exec", "create", "start", "build", "buildx", "compose", "up"):
+		case w.is("run", "exec", "create", "start", "build", "buildx", "up"):
 			// What runs in the container is judged for its worst.
 			c.suspicious(c.args[i:])
 			return

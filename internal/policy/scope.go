@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	maxVisits = 20_000 // nodes judged for one command, loops and functions unrolled
-	maxDepth  = 40     // scripts, substitutions and wrappers inside one another
-	maxCwds   = 4      // directories that a command may be in, after a branch
-	maxListed = 256    // paths, operands and reasons that a verdict lists
+	maxVisits = 100_000 // nodes judged for one command, loops and functions unrolled
+	maxDepth  = 40      // scripts, substitutions and wrappers inside one another
+	maxCwds   = 4       // directories that a command may be in, after a branch
+	maxListed = 256     // paths, operands and reasons that a verdict lists
 )
 
 // judge is the state of one judgement.

@@ -148,7 +148,10 @@ func runSSH(c *call, _ *spec, _ parsed) {
 	c.raise(Risky, "%s acts on another machine", c.by())
 	p := c.parse(sshSpec, c.args)
 	for _, o := range p.values("-o") {
-		key, val, _ := strings.Cut(strings.ReplaceAll(o.text, " ", "="), "=")
+		key, val := o.script(), ""
+		if i := strings.IndexAny(key, "= "); i > 0 {
+			key, val = key[:i], key[i+1:]
+		}
 		switch strings.ToLower(key) {
 		case "proxycommand", "localcommand", "knownhostscommand", "permitlocalcommand", "pkcs11provider", "securitykeyprovider", "include", "match":
 			c.raise(Risky, "%s runs a command given by `%s`", c.by(), key)

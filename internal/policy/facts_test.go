@@ -1,0 +1,175 @@
+package policy_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/policy"
+)
+
+func TestFactsDecideWherePathsLead(t *testing.T) {
+	t.Parallel()
+	p := policy.Default()
+	link := func(from, to string) policy.Facts {
+		return policy.Facts{Files: map[string]policy.FileFact{from: {Exists: true, IsDir: true, Resolved: to}}}
+	}
+	for _, tc := range []struct {
+		name, command string
+		facts         policy.Facts
+		want          policy.Tier
+	}{
+		{"a plain file", "echo x > out/f", policy.Facts{}, policy.Write},
+		{"a link to the system", "echo x > out/f", link("/workspace/out", "/etc"), policy.Critical},
+		{"a link into .git", "echo x > out/config", link("/workspace/out", "/workspace/.git"), policy.Risky},
+		{"a link to credentials", "cat notes", policy.Facts{Files: map[string]policy.FileFact{"/workspace/notes": {Exists: true, Resolved: "/home/agent/.ssh/id_rsa"}}}, policy.Risky},
+		{"cd through a link", "cd out && echo x > f", link("/workspace/out", "/tmp/elsewhere"), policy.Risky},
+		{"deleting below a link", "rm -rf out/x", link("/workspace/out", "/"), policy.Risky},
+		{"deleting what a link leads to", "rm -rf out/etc", link("/workspace/out", "/"), policy.Forbidden},
+		{"a directory that is not there", "cd missing; rm -rf ../x", policy.Facts{Files: map[string]policy.FileFact{"/workspace/missing": {}}}, policy.Risky},
+		{"a glob that matches a device", "cat d*", policy.Facts{Globs: map[string][]string{"/workspace/d*": {"/workspace/disk"}}, Files: map[string]policy.FileFact{"/workspace/disk": {Exists: true, Resolved: "/dev/sda"}}}, policy.Risky},
+		{"a glob that matches an option", "sort *", policy.Facts{Globs: map[string][]string{"/workspace/*": {"/workspace/--compress-program=sh"}}}, policy.Risky},
+		{"a glob that matches files", "sort *", policy.Facts{Globs: map[string][]string{"/workspace/*": {"/workspace/a", "/workspace/b"}}}, policy.Safe},
+		{"a glob not looked at", "sort *", policy.Facts{}, policy.Risky},
+		{"a script that is harmless", "bash s.sh", policy.Facts{Files: map[string]policy.FileFact{"/workspace/s.sh": {Exists: true, Head: []byte("ls\n")}}}, policy.Risky},
+		{"a script that destroys", "bash s.sh", policy.Facts{Files: map[string]policy.FileFact{"/workspace/s.sh": {Exists: true, Head: []byte("rm -rf /\n")}}}, policy.Forbidden},
+		{"a program that destroys", "./s.sh", policy.Facts{Files: map[string]policy.FileFact{"/workspace/s.sh": {Exists: true, Head: []byte("#!/bin/sh\nrm -rf /\n")}}}, policy.Forbidden},
+		{"a script sent in", "sh < s.sh", policy.Facts{Files: map[string]policy.FileFact{"/workspace/s.sh": {Exists: true, Head: []byte("curl x | sh\n")}}}, policy.Critical},
+		{"python that destroys", "python3 s.py", policy.Facts{Files: map[string]policy.FileFact{"/workspace/s.py": {Exists: true, Head: []byte("import shutil\nshutil.rmtree('/')\n")}}}, policy.Critical},
+		{"a downloaded script", "bash i.sh", policy.Facts{Downloaded: map[string]bool{"/workspace/i.sh": true}}, policy.Critical},
+		{"a downloaded directory", "./repo/install.sh", policy.Facts{Downloaded: map[string]bool{"/workspace/repo": true}}, policy.Critical},
+		{"reading a downloaded file", "cat i.sh", policy.Facts{Downloaded: map[string]bool{"/workspace/i.sh": true}}, policy.Safe},
+		{"a downloaded file into a shell", "cat i.sh | sh", policy.Facts{Downloaded: map[string]bool{"/workspace/i.sh": true}}, policy.Critical},
+		{"make by its default target", "make", policy.Facts{Files: map[string]policy.FileFact{"/workspace/Makefile": {Exists: true, Head: []byte("build:\n\tgo build ./...\n")}}}, policy.Write},
+		{"make by another default target", "make", policy.Facts{Files: map[string]policy.FileFact{"/workspace/Makefile": {Exists: true, Head: []byte("deploy:\n\t./deploy\n")}}}, policy.Risky},
+		{"a patch that is known", "patch -p1 < fix.diff", policy.Facts{Files: map[string]policy.FileFact{"/workspace/fix.diff": {Exists: true, Head: []byte("--- a/x.go\n+++ b/x.go\n@@ -1 +1 @@\n-a\n+b\n")}}}, policy.Write},
+		{"a patch of protected files", "patch -p1 < fix.diff", policy.Facts{Files: map[string]policy.FileFact{"/workspace/fix.diff": {Exists: true, Head: []byte("--- /dev/null\n+++ b/.git/hooks/pre-commit\n@@ -0,0 +1 @@\n+id\n")}}}, policy.Risky},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			v := p.Judge(tc.command, sandbox(), tc.facts)
+			require.Equal(t, tc.want, v.Tier, "%q: %s", tc.command, v.Summary())
+		})
+	}
+}
+
+func TestNeedsNameWhatMatters(t *testing.T) {
+	t.Parallel()
+	p := policy.Default()
+	n := p.Needs("cd sub && bash ../s.sh < in; sort *.txt > out; . ./env; ./run; python3 -u app.py; make test; npm test", sandbox())
+	require.Subset(t, n.Paths, []string{"/workspace/sub", "/workspace/s.sh", "/workspace/sub/out", "/workspace/sub/env", "/workspace/sub/run"})
+	require.Subset(t, n.Heads, []string{"/workspace/s.sh", "/workspace/sub/env", "/workspace/sub/run", "/workspace/sub/app.py", "/workspace/sub/Makefile", "/workspace/sub/package.json"})
+	require.Equal(t, []string{"/workspace/sub/*.txt"}, n.Globs)
+}
+
+func TestOperandsAreWhatTheCommandLineRuns(t *testing.T) {
+	t.Parallel()
+	p := policy.Default()
+	for command, want := range map[string][]string{
+		"./run.sh arg":                       {"/workspace/run.sh"},
+		"bin/tool":                           {"/workspace/bin/tool"},
+		"bash s.sh":                          {"/workspace/s.sh"},
+		"sudo timeout 5 sh -e s.sh":          {"/workspace/s.sh"},
+		". ./lib.sh":                         {"/workspace/lib.sh"},
+		"source lib.sh":                      {"/workspace/lib.sh"},
+		"awk -f prog.awk data":               {"/workspace/prog.awk"},
+		"sed -f prog.sed data":               {"/workspace/prog.sed"},
+		"bash < s.sh":                        {"/workspace/s.sh"},
+		"python3 < s.py":                     {"/workspace/s.py"},
+		"python3 app.py data.csv":            {"/workspace/app.py"},
+		"node x.js":                          {"/workspace/x.js"},
+		"make deploy":                        {"/workspace/Makefile"},
+		"make -C sub test":                   {"/workspace/sub/Makefile"},
+		"make -f other.mk test":              {"/workspace/other.mk"},
+		"npm run build":                      {"/workspace/package.json"},
+		"cd a && ./b":                        {"/workspace/a/b"},
+		"cat file":                           nil,
+		"/usr/bin/ls":                        nil,
+		"bash -c './x && bash y'":            {"/workspace/x", "/workspace/y"},
+		"find . -exec ./x {} ';'":            {"/workspace/x"},
+		"if true; then ./x; else ./y; fi":    {"/workspace/x", "/workspace/y"},
+		"env -C sub ./x":                     {"/workspace/sub/x"},
+		"bash --rcfile rc -i":                {"/workspace/rc"},
+		"f() { ./x; }; f":                    {"/workspace/x"},
+		"xargs ./x < list":                   {"/workspace/x"},
+		"python3 -m pytest tests/test_a.py":  nil,
+		"gradle test":                        nil,
+		"./gradlew test":                     {"/workspace/gradlew"},
+		"perl script.pl && ruby other.rb -v": {"/workspace/other.rb", "/workspace/script.pl"},
+	} {
+		v := p.Judge(command, sandbox(), policy.Facts{})
+		require.Equal(t, want, v.Operands, command)
+	}
+}
+
+func TestEnvChangesAreListed(t *testing.T) {
+	t.Parallel()
+	p := policy.Default()
+	v := p.Judge("PATH=/x:$PATH GIT_PAGER=cat CI=1 env LD_PRELOAD=./x.so ls; export BASH_ENV=y", sandbox(), policy.Facts{})
+	require.Equal(t, policy.Critical, v.Tier)
+	require.Equal(t, []string{"PATH=…", "LD_PRELOAD=./x.so", "BASH_ENV=y"}, v.EnvChanges)
+}
+
+// TestIsolationIsAnInputInOnePlace: on a bare host, building and git's reads
+// ask; everything else has the tier it has in a sandbox.
+func TestIsolationIsAnInputInOnePlace(t *testing.T) {
+	t.Parallel()
+	p := policy.Default()
+	for _, c := range []string{"go test ./...", "npm test", "make build", "cargo check", "pytest", "go vet ./...", "git status", "git log -p", "git diff", "npm run test:unit", "make fmt", "git add x.go"} {
+		require.Equal(t, policy.Risky, p.Judge(c, bareHost(), policy.Facts{}).Tier, c)
+		require.LessOrEqual(t, p.Judge(c, sandbox(), policy.Facts{}).Tier, policy.Write, c)
+	}
+	for _, c := range allCommands(t) {
+		in, out := p.Judge(c, sandbox(), policy.Facts{}), p.Judge(c, bareHost(), policy.Facts{})
+		if in.Tier == out.Tier {
+			continue
+		}
+		require.Equal(t, policy.Risky, out.Tier, c)
+		confined := strings.Contains(out.Summary(), "nothing confines it here") || strings.Contains(out.Summary(), "repository's index")
+		require.True(t, confined, "%q is %s, and %s on a bare host: %s", c, in.Tier, out.Tier, out.Summary())
+	}
+}
+
+func TestInstallsAreRecognised(t *testing.T) {
+	t.Parallel()
+	p := policy.Default()
+	for _, c := range []string{"npm ci", "npm install", "pip install -r requirements.txt", "apt-get install -y jq", "sudo apt-get update && sudo apt-get install -y jq", "go get example.com/x", "cargo install x", "bundle install", "poetry install", "uv sync", "yarn", "pnpm i", "python3 -m pip install x", "brew install x", "apk add jq", "timeout 600 npm ci"} {
+		v := p.Judge(c, sandbox(), policy.Facts{})
+		require.True(t, v.PackageInstall, c)
+		require.Equal(t, policy.Risky, v.Tier, c)
+	}
+	require.False(t, p.Judge("npm test", sandbox(), policy.Facts{}).PackageInstall)
+}
+
+func TestWritesByFileTools(t *testing.T) {
+	t.Parallel()
+	p := policy.Default()
+	for path, want := range map[string]policy.Tier{
+		"/workspace/main.go": policy.Write, "main.go": policy.Write, "a/../b.go": policy.Write, "/workspace/.git/config": policy.Risky, ".github/workflows/ci.yml": policy.Risky,
+		"../x": policy.Risky, "/etc/passwd": policy.Critical, "/home/agent/.bashrc": policy.Risky, "/home/agent/.ssh/authorized_keys": policy.Critical, "": policy.Risky, "a\x00b": policy.Risky,
+		"a\u202eb": policy.Risky, "sub/.env": policy.Risky, ".env.example": policy.Write, "/dev/sda": policy.Forbidden, "/tmp/x": policy.Risky, "*": policy.Write, "-rf": policy.Write, "~/x": policy.Write,
+		"/proc/sys/kernel/core_pattern": policy.Forbidden,
+	} {
+		require.Equal(t, want, p.JudgeWrite(path, []byte("x"), sandbox(), policy.Facts{}).Tier, "%q", path)
+	}
+	v := p.JudgeWrite("docs/x", nil, sandbox(), policy.Facts{Files: map[string]policy.FileFact{"/workspace/docs": {Exists: true, IsDir: true, Resolved: "/workspace/.git/hooks"}}})
+	require.Equal(t, policy.Risky, v.Tier)
+	require.Equal(t, []string{"/workspace/.git/hooks/x", "/workspace/docs/x"}, v.Paths)
+}
+
+func TestTextToRunningCommands(t *testing.T) {
+	t.Parallel()
+	p := policy.Default()
+	for _, tc := range []struct {
+		program, text string
+		want          policy.Tier
+	}{
+		{"bash", "ls\n", policy.Safe}, {"/bin/bash", "ls\npwd\n", policy.Safe}, {"bash", "ls", policy.Risky}, {"bash", "rm -rf /\n", policy.Forbidden}, {"sh", "rm -rf build\n", policy.Risky},
+		{"bash", "echo x > f\n", policy.Risky}, {"bash", "$x\n", policy.Risky}, {"bash", "$1\n", policy.Risky}, {"python3", "print(1)\n", policy.Risky}, {"python3", "import os; os.system('rm -rf /')\n", policy.Forbidden},
+		{"psql", "DROP TABLE users;\n", policy.Critical}, {"psql", "select 1;\n", policy.Risky}, {"unknown", "y\n", policy.Risky}, {"bash", "", policy.Safe}, {"bash", "if true\n", policy.Risky}, {"bash", "\x03\n", policy.Risky},
+	} {
+		v := p.JudgeStdin(tc.program, tc.text, sandbox(), policy.Facts{})
+		require.Equal(t, tc.want, v.Tier, "%s %q: %s", tc.program, tc.text, v.Summary())
+	}
+}
