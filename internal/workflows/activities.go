@@ -62,6 +62,8 @@ type Item struct {
 	Message *Message `json:"message,omitempty"`
 	CallID  string   `json:"call_id,omitempty"`
 	Output  TextRef  `json:"output,omitzero"`
+	// Note precedes the output: that a person changed the command.
+	Note string `json:"note,omitempty"`
 }
 
 // ModelResult is what a model call gave.
@@ -157,6 +159,8 @@ type JudgeInput struct {
 	WorkflowID string     `json:"workflow_id"`
 	Sandbox    SandboxRef `json:"sandbox"`
 	Call       ToolCall   `json:"call"`
+	// Edit, when set, is judged in place of the call's command.
+	Edit string `json:"edit,omitempty"`
 }
 
 // Judgement is the gate's verdict, recorded in history before anything runs.
@@ -177,6 +181,11 @@ type Judgement struct {
 	PolicyVersion string        `json:"policy_version"`
 	// Rule says who must approve; meaningful for risky and critical.
 	Rule ApprovalRule `json:"rule,omitzero"`
+	// Edited are the call's arguments with the command of JudgeInput.Edit.
+	Edited *TextRef `json:"edited,omitempty"`
+	// Shape is the exact parsed form that a grant may allow; empty where none may
+	// (interpreters, shells, wrappers, anything that loads code).
+	Shape string `json:"shape,omitempty"`
 	// Bad answers a call that cannot run at all (too long, NUL bytes).
 	Bad string `json:"bad,omitempty"`
 }
@@ -187,6 +196,27 @@ type ApprovalRule struct {
 	Approvers           []string      `json:"approvers,omitempty"`
 	RequesterMayApprove bool          `json:"requester_may_approve,omitempty"`
 	TTL                 time.Duration `json:"ttl"`
+	// BreakGlass are those who may approve alone, with a reason, on a loud record.
+	BreakGlass []string `json:"break_glass,omitempty"`
+	// WidenAfter, when it is not 0, is how long nobody may answer before WidenTo
+	// may approve too and is pinged.
+	WidenAfter time.Duration `json:"widen_after,omitempty"`
+	WidenTo    []string      `json:"widen_to,omitempty"`
+	// Notify are those whom the card pings; empty pings the approvers.
+	Notify []string `json:"notify,omitempty"`
+}
+
+// MembershipInput asks a bot which of the people still are in the groups that a
+// rule names.
+type MembershipInput struct {
+	Thread    Thread   `json:"thread"`
+	People    []Actor  `json:"people"`
+	Approvers []string `json:"approvers"`
+}
+
+// MembershipResult holds the people as the platform vouches for them now.
+type MembershipResult struct {
+	People []Actor `json:"people"`
 }
 
 // BindingInput asks whether what a digest binds is still so.
@@ -195,12 +225,16 @@ type BindingInput struct {
 	Sandbox    SandboxRef `json:"sandbox"`
 	Call       ToolCall   `json:"call"`
 	Digest     string     `json:"digest"`
+	// Tier is what was judged.
+	Tier string `json:"tier,omitempty"`
 }
 
 // BindingResult answers [BindingInput].
 type BindingResult struct {
 	Changed bool   `json:"changed"`
 	What    string `json:"what,omitempty"`
+	// Rule is what an approval of Tier takes by the settings of this moment.
+	Rule ApprovalRule `json:"rule,omitzero"`
 }
 
 // RunInput runs a tool call whose verdict is in. The activity may be retried:

@@ -35,6 +35,8 @@ type session struct {
 	flush bool
 	// cancelModel ends the model call in flight.
 	cancelModel workflow.CancelFunc
+	// late: a message that came after the receipt was answered.
+	late bool
 	// refusals counts refused clicks by person, to bound them.
 	refusals map[string]int
 }
@@ -96,9 +98,10 @@ func (s *session) begin(ctx workflow.Context, in AgentInput) *State {
 	if st.Title == "" {
 		st.Title = TitleOf(r.Task.Text.Text)
 	}
-	if r.Task.Text.Text != "" {
-		st.Seen.Add(r.Task)
-		st.Queue = append(st.Queue, r.Task)
+	for _, m := range append([]Message{r.Task}, in.Joined...) {
+		if m.Text.Text != "" && st.Seen.Add(m) {
+			st.Queue = append(st.Queue, m)
+		}
 	}
 	return st
 }
@@ -183,7 +186,7 @@ func (s *session) continueAsNew(ctx workflow.Context, in AgentInput) error {
 	s.drainSignals(ctx)
 	s.drop()
 	in.State = s.st
-	in.Request.Task.Text = TextRef{}
+	in.Request.Task.Text, in.Joined = TextRef{}, nil
 	return workflow.NewContinueAsNewError(ctx, WorkflowTypeAgent, in)
 }
 
@@ -247,7 +250,11 @@ func (s *session) drainSignals(ctx workflow.Context) {
 
 // take queues a message, once.
 func (s *session) take(ctx workflow.Context, m Message) {
-	if s.st.Destroy != nil || !s.st.Seen.Add(m) {
+	if !s.st.Seen.Add(m) {
+		return
+	}
+	if !s.st.DestroyAt.IsZero() {
+		s.notTaken()
 		return
 	}
 	s.st.Queue = append(s.st.Queue, m)
@@ -264,7 +271,7 @@ func (s *session) queued() {
 			continue
 		}
 		p.View.Approval.Queued = n
-		p.View.Buttons = approvalButtons(a, p.View.Approval)
+		p.View.Buttons = s.approvalButtons(a, p.View.Approval)
 		s.changed(p)
 	}
 	if t := s.st.Turn; t != nil && t.Card.Queued != n {

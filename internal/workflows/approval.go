@@ -1,9 +1,7 @@
 package workflows
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -80,14 +78,14 @@ func (s *session) showApproval(ctx workflow.Context, c *Call, a *Approval, v *Ap
 	v.Queued = len(s.st.Queue)
 	s.auditCall(ctx, audit.KindRequested, c, audit.Entry{Reasons: v.Reasons})
 	s.flush = true
-	s.show(MessageView{Key: a.Key, Kind: KindApproval, Approval: v, Buttons: approvalButtons(a, v)})
+	s.show(MessageView{Key: a.Key, Kind: KindApproval, Approval: v, Buttons: s.approvalButtons(a, v)})
 	s.cardChanged()
 	s.liveness(ctx)
 	s.step(ctx)
 }
 
 // approvalButtons: no approve button where the card does not show all of it.
-func approvalButtons(a *Approval, v *ApprovalView) []Button {
+func (s *session) approvalButtons(a *Approval, v *ApprovalView) []Button {
 	if a.State != ApprovalPending {
 		return nil
 	}
@@ -97,6 +95,9 @@ func approvalButtons(a *Approval, v *ApprovalView) []Button {
 	var b []Button
 	if v.Displayable {
 		b = append(b, Button{ID: ButtonApprove, Label: "Approve once"})
+		if c := s.call(a.CallID); c != nil && grantable(c.Judgement) {
+			b = append(b, Button{ID: ButtonGrant, Label: "Allow this for 1 h"})
+		}
 	}
 	b = append(b, Button{ID: ButtonReview, Label: "Review…"}, Button{ID: ButtonDeny, Label: "Deny…"})
 	if v.Queued > 0 {
@@ -133,88 +134,6 @@ func (s *session) approvalPost(id string) *Post {
 	return nil
 }
 
-// await holds a call until its request is decided, expires, cannot be shown, or
-// the run drains.
-func (s *session) await(ctx workflow.Context, c *Call) {
-	a := s.pending(c.Approval)
-	if a == nil {
-		s.decidedCall(ctx, c)
-		return
-	}
-	p := s.approvalPost(a.ID)
-	ready := func() bool {
-		return a.Quorum || a.State != ApprovalPending || s.draining || s.st.Turn.Stop != nil || p == nil || p.Gone
-	}
-	if a.ExpiresAt.IsZero() {
-		_ = workflow.Await(ctx, func() bool { return ready() || p.Ref != "" })
-		s.delivered(ctx, a, p)
-	}
-	if !ready() {
-		ok, err := workflow.AwaitWithTimeout(ctx, a.ExpiresAt.Sub(workflow.Now(ctx)), ready)
-		if err == nil && !ok {
-			s.st.Stats.Expired++
-			s.settle(ctx, a, ApprovalExpired, Actor{})
-		}
-	}
-	switch {
-	case s.st.Turn.Stop != nil:
-	case a.Quorum && a.State == ApprovalPending:
-		// Also when the run drains: the click is waiting for this answer.
-		s.verify(ctx, c, a)
-	case s.draining:
-	case p == nil || p.Gone:
-		s.settle(ctx, a, ApprovalExpired, Actor{})
-	case a.State != ApprovalPending:
-		s.decidedCall(ctx, c)
-	}
-}
-
-// delivered starts the request's time: it counts from the card's delivery.
-func (s *session) delivered(ctx workflow.Context, a *Approval, p *Post) {
-	if p == nil || p.Ref == "" {
-		return
-	}
-	now := workflow.Now(ctx)
-	a.ExpiresAt = a.CreatedAt.Add(a.Rule.TTL)
-	if now.Sub(a.CreatedAt) > deliveryGrace {
-		a.ExpiresAt = now.Add(a.Rule.TTL)
-		p.View.Approval.ExpiresAt = a.ExpiresAt
-		s.changed(p)
-	}
-}
-
-// verify looks, when the last vote has fallen, whether what was approved is
-// still what would run. The exec looks again.
-func (s *session) verify(ctx workflow.Context, c *Call, a *Approval) {
-	last := a.Votes[len(a.Votes)-1].By
-	if a.UnknownRun {
-		s.settle(ctx, a, ApprovalApproved, last)
-		c.Attempt++
-		c.Started = false
-		s.start(ctx, c)
-		return
-	}
-	sb := *s.st.Sandbox
-	var res BindingResult
-	err := workflow.ExecuteActivity(gateOptions(ctx, sb.Queue), ActivityCheckBinding, BindingInput{
-		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Digest: a.Digest,
-	}).Get(ctx, &res)
-	if s.st.Turn.Stop != nil || a.State != ApprovalPending {
-		return
-	}
-	if err != nil {
-		res = BindingResult{Changed: true, What: sentenceOf(err)}
-	}
-	if res.Changed {
-		s.settle(ctx, a, ApprovalChanged, Actor{})
-		s.rejudge(ctx, c, res.What)
-		return
-	}
-	s.st.Stats.Approved++
-	s.settle(ctx, a, ApprovalApproved, last)
-	s.start(ctx, c)
-}
-
 // decidedCall ends a call whose request was decided without it running.
 func (s *session) decidedCall(ctx workflow.Context, c *Call) {
 	d := s.decided(c.Approval)
@@ -236,6 +155,9 @@ func (s *session) decidedCall(ctx workflow.Context, c *Call) {
 		return
 	case ApprovalDenied:
 		why := "by " + d.By
+		if d.Changes {
+			why = "changes asked for by " + d.By
+		}
 		if d.Reason != "" {
 			why += ": " + d.Reason
 		}
@@ -264,7 +186,7 @@ func (s *session) settle(ctx workflow.Context, a *Approval, state string, by Act
 	}
 	for _, v := range a.Votes {
 		if v.Verdict != VerdictApprove {
-			d.Reason = cutText(v.Reason, maxShort)
+			d.Reason, d.Changes = cutText(v.Reason, maxShort), v.Verdict == VerdictChanges
 		}
 	}
 	s.st.Decided = append(s.st.Decided, d)
@@ -273,7 +195,10 @@ func (s *session) settle(ctx workflow.Context, a *Approval, state string, by Act
 	}
 	if p := s.approvalPost(a.ID); p != nil {
 		v := p.View.Approval
-		v.State, v.Votes, v.DecidedAt = state, slices.Clone(a.Votes), d.At
+		v.State, v.Votes, v.DecidedAt, v.BrokeGlass = state, slices.Clone(a.Votes), d.At, a.BrokeGlass && state == ApprovalApproved
+		if d.Changes {
+			v.Text = d.Reason
+		}
 		p.View.Buttons = nil
 		p.Final = state != ApprovalApproved
 		s.changed(p)
@@ -292,142 +217,4 @@ func (s *session) approvedEnded(c *Call) {
 	v.Duration = duration(c.Result.StartedAt, c.Result.EndedAt)
 	p.Final = true
 	s.changed(p)
-}
-
-// validDecision rejects what cannot be a click on a card of this session. Lack
-// of authority is no reason: that is answered, and so on record.
-func (s *session) validDecision(ctx workflow.Context, d Decision) error {
-	switch {
-	case s.draining:
-		return errDraining
-	case d.ApprovalID == "" || d.By.ID == "" || d.Interaction == "":
-		return fmt.Errorf("a decision needs approval_id, by and interaction")
-	case d.Verdict != VerdictApprove && d.Verdict != VerdictDeny && d.Verdict != VerdictWithdraw:
-		return fmt.Errorf("verdict %q is none of approve, deny, withdraw", d.Verdict)
-	case len(d.Reason) > MaxInlineText:
-		return fmt.Errorf("the reason is longer than %d bytes", MaxInlineText)
-	case s.pending(d.ApprovalID) == nil && s.decided(d.ApprovalID) == nil && !strings.HasPrefix(d.ApprovalID, s.st.Thread.ID+".a"):
-		return fmt.Errorf("no approval %q in this session", d.ApprovalID)
-	case s.refusals[d.By.ID] >= maxRefusals:
-		return fmt.Errorf("too many clicks that did not count")
-	}
-	return nil
-}
-
-// decide takes a person's verdict on a request.
-func (s *session) decide(ctx workflow.Context, d Decision) (Outcome, error) {
-	a := s.pending(d.ApprovalID)
-	if a == nil {
-		return s.tooLate(d), nil
-	}
-	if slices.Contains(a.Interactions, d.Interaction) {
-		return Outcome{OutcomeRecorded, s.recordedText(a)}, nil
-	}
-	if age := workflow.Now(ctx).Sub(d.ClickedAt); age > MaxDecisionAge {
-		return s.refuse(ctx, d, Outcome{OutcomeUnconfirmed, "Not confirmed: the click reached the server too late and did not count. Click again."}), nil
-	}
-	if a.Quorum {
-		return Outcome{OutcomeAlreadyDecided, "This has been approved and is about to run."}, nil
-	}
-	if d.Digest != "" && d.Digest != a.Digest {
-		return s.refuse(ctx, d, Outcome{OutcomeChanged, "The command has changed since; look at the new request below."}), nil
-	}
-	if out, ok := s.mayDecide(a, d); !ok {
-		return s.refuse(ctx, d, out), nil
-	}
-	a.Interactions = append(a.Interactions, d.Interaction)
-	s.auditClick(ctx, audit.KindVote, d, d.Verdict, d.Reason)
-	a.Votes = append(a.Votes, Vote{By: d.By, Verdict: d.Verdict, At: workflow.Now(ctx), Reason: d.Reason})
-	switch d.Verdict {
-	case VerdictDeny:
-		if !a.UnknownRun {
-			s.st.Stats.Denied++
-		}
-		s.settle(ctx, a, ApprovalDenied, d.By)
-	case VerdictWithdraw:
-		s.settle(ctx, a, ApprovalWithdrawn, d.By)
-	default:
-		s.approveVote(ctx, a)
-	}
-	s.step(ctx)
-	if a.Quorum {
-		_, _ = workflow.AwaitWithTimeout(ctx, settleWait, func() bool { return a.State != ApprovalPending })
-	}
-	if a.State == ApprovalChanged {
-		return Outcome{OutcomeChanged, "The command has changed since; look at the new request below."}, nil
-	}
-	return Outcome{OutcomeRecorded, s.recordedText(a)}, nil
-}
-
-func (s *session) approveVote(_ workflow.Context, a *Approval) {
-	a.Quorum = approvals(a) >= a.Rule.Required
-	if p := s.approvalPost(a.ID); p != nil && !a.Quorum {
-		p.View.Approval.Votes = slices.Clone(a.Votes)
-		s.changed(p)
-	}
-}
-
-func approvals(a *Approval) int {
-	n := 0
-	for _, v := range a.Votes {
-		if v.Verdict == VerdictApprove {
-			n++
-		}
-	}
-	return n
-}
-
-// refuse answers a click that does not count, and counts it.
-func (s *session) refuse(ctx workflow.Context, d Decision, out Outcome) Outcome {
-	s.refusals[d.By.ID]++
-	s.auditClick(ctx, audit.KindRefused, d, out.Outcome, out.Text)
-	return out
-}
-
-// auditClick puts a click on record: who, in which groups, and what it came to.
-func (s *session) auditClick(ctx workflow.Context, kind string, d Decision, outcome, text string) {
-	s.audit(ctx, audit.Entry{
-		Kind: kind, Approval: d.ApprovalID, Actor: d.By.ID, Evidence: d.By.Groups, Interaction: d.Interaction,
-		Outcome: outcome, Text: cutText(text, maxShort),
-	})
-	s.flush = true
-}
-
-func (s *session) recordedText(a *Approval) string {
-	switch a.State {
-	case ApprovalDenied:
-		if a.UnknownRun {
-			return "Left as it is."
-		}
-		return "Denied: it will not run."
-	case ApprovalWithdrawn:
-		return "Withdrawn: it will not run."
-	}
-	if a.Rule.Required > 1 {
-		return fmt.Sprintf("Recorded: %d of %d.", approvals(a), a.Rule.Required)
-	}
-	return "Approved."
-}
-
-// tooLate answers a click on a request that is decided.
-func (s *session) tooLate(d Decision) Outcome {
-	x := s.decided(d.ApprovalID)
-	if x == nil {
-		return Outcome{OutcomeAlreadyDecided, "This was decided long ago."}
-	}
-	if slices.Contains(x.Interactions, d.Interaction) {
-		return Outcome{OutcomeRecorded, "Recorded."}
-	}
-	at := x.At.UTC().Format("15:04 UTC")
-	switch x.State {
-	case ApprovalExpired:
-		return Outcome{OutcomeExpired, "This expired at " + at + "."}
-	case ApprovalChanged:
-		return Outcome{OutcomeChanged, "The command has changed since; look at the new request below."}
-	case ApprovalDenied:
-		return Outcome{OutcomeAlreadyDecided, x.By + " already denied this at " + at + "."}
-	case ApprovalWithdrawn:
-		return Outcome{OutcomeAlreadyDecided, x.By + " withdrew this at " + at + "."}
-	}
-	return Outcome{OutcomeAlreadyDecided, x.By + " already approved this at " + at + "."}
 }

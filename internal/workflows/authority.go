@@ -8,25 +8,38 @@ import (
 // mayDecide answers whether a person's verdict on a request counts, and if not,
 // what they are told.
 func (s *session) mayDecide(a *Approval, d Decision) (Outcome, bool) {
-	who := "This needs " + approversText(a.Rule.Approvers) + "."
-	requester := s.st.Turn != nil && slices.ContainsFunc(s.st.Turn.Requesters, func(r Actor) bool { return r.ID == d.By.ID })
+	who := "This needs " + approversText(a.Rule.Approvers, a.Rule.RequesterMayApprove) + "."
+	notYours := func(text string) (Outcome, bool) { return Outcome{OutcomeNotYours, text}, false }
 	switch {
 	case d.By.Bot || d.By.Guest || d.By.External:
-		return Outcome{OutcomeNotYours, who + " Bots, guests and people from other organisations do not count."}, false
+		return notYours(who + " Bots, guests and people from other organisations do not count.")
+	case d.Verdict == VerdictWithdraw && !s.requested(d.By):
+		return notYours("Only those who asked for this can withdraw it.")
 	case d.Verdict == VerdictWithdraw:
-		return Outcome{OutcomeNotYours, "Only those who asked for this can withdraw it."}, requester
-	case len(a.Rule.Approvers) == 0:
-		return Outcome{OutcomeNotYours, "Nobody may approve: no approvers are set. Set approvals.approvers on the worker."}, false
-	case !isApprover(a.Rule.Approvers, d.By):
-		return Outcome{OutcomeNotYours, who}, false
-	case d.Verdict == VerdictDeny:
 		return Outcome{}, true
-	case requester && !a.Rule.RequesterMayApprove:
-		return Outcome{OutcomeNotYours, "You asked for this, so your own approval does not count. " + who}, false
-	case slices.ContainsFunc(a.Votes, func(v Vote) bool { return v.By.ID == d.By.ID }):
+	case len(a.Rule.Approvers) == 0:
+		return notYours("Nobody may approve: no approvers are set. Set approvals.approvers on the worker.")
+	case d.BreakGlass && !isApprover(a.Rule.BreakGlass, d.By):
+		return notYours("You may not approve this alone. " + who)
+	case d.BreakGlass && strings.TrimSpace(d.Reason) == "":
+		return notYours("To approve this alone, say why: the reason goes on record.")
+	case d.BreakGlass:
+		return Outcome{}, true
+	case !isApprover(a.Rule.Approvers, d.By):
+		return notYours(who)
+	case d.Verdict == VerdictDeny || d.Verdict == VerdictChanges:
+		return Outcome{}, true
+	case s.requested(d.By) && !a.Rule.RequesterMayApprove:
+		return notYours("You asked for this, so your own approval does not count. " + who)
+	case d.Edit == "" && slices.ContainsFunc(a.Votes, func(v Vote) bool { return v.By.ID == d.By.ID }):
 		return Outcome{OutcomeAlreadyDecided, "Your vote is recorded: " + s.recordedText(a)}, false
 	}
 	return Outcome{}, true
+}
+
+// requested reports whether the turn has taken a message of the person's.
+func (s *session) requested(by Actor) bool {
+	return s.st.Turn != nil && slices.ContainsFunc(s.st.Turn.Requesters, func(r Actor) bool { return r.ID == by.ID })
 }
 
 func isApprover(approvers []string, by Actor) bool {
@@ -39,8 +52,11 @@ func isApprover(approvers []string, by Actor) bool {
 }
 
 // approversText names those who may approve: "@a, @b or @c".
-func approversText(approvers []string) string {
+func approversText(approvers []string, requesterToo bool) string {
 	if slices.Contains(approvers, "*") {
+		if requesterToo {
+			return "anybody"
+		}
 		return "anybody but who asked"
 	}
 	names := make([]string, len(approvers))

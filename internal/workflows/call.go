@@ -152,12 +152,21 @@ func (s *session) judged(ctx workflow.Context, c *Call) {
 		s.step(ctx)
 	case j.Tier == "safe" || j.Tier == "write":
 		s.start(ctx, c)
-	case j.Tier == "risky" || j.Tier == "critical":
-		s.request(ctx, c)
-	default:
+	case j.Tier != "risky" && j.Tier != "critical":
 		why := "by policy: " + strings.Join(j.Reasons, "; ")
 		s.finish(ctx, c, CallDenied, why, modelText("denied", why+". This is never allowed; do not try again in another form."))
 		s.step(ctx)
+	case s.granted(ctx, j) != nil:
+		g := s.granted(ctx, j)
+		s.audit(ctx, audit.Entry{Kind: audit.KindGranted, ToolCall: c.ID, Digest: j.Digest, Actor: g.By.ID, Text: "runs by " + g.ID})
+		s.callView(c).Note = "allowed by " + g.By.Label() + " until " + g.Until.UTC().Format("15:04 UTC")
+		s.start(ctx, c)
+	case len(j.Rule.Approvers) == 0:
+		why := "this needs an approval, and nobody may give one: no approvers are set (approvals.approvers)"
+		s.finish(ctx, c, CallDenied, why, modelText("denied", why))
+		s.step(ctx)
+	default:
+		s.request(ctx, c)
 	}
 }
 
@@ -239,6 +248,9 @@ func (s *session) ran(ctx workflow.Context, c *Call, res ToolResult) {
 		v.StartedAt = res.StartedAt
 	}
 	note := res.Error
+	if c.EditedBy != nil {
+		note = strings.TrimSpace("changed by " + c.EditedBy.Label() + " " + note)
+	}
 	if res.TimedOut {
 		note = "timed out after " + c.Judgement.Timeout.String()
 	}

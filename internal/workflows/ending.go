@@ -71,12 +71,32 @@ func (s *session) end(ctx workflow.Context) error {
 		p.View.Buttons = nil
 	}
 	s.tellManager(ctx, SignalUpdateSnapshotID, UpdateSnapshotID{Boundary: s.boundary(), Liveness: LivenessDestroyed, Destroyed: true})
-	if err := workflow.Await(ctx, func() bool {
-		return s.settled() && len(s.st.Unwritten) == 0 && !s.posting && s.calls == 0 && workflow.AllHandlersFinished(ctx)
-	}); err != nil {
-		return err
+	for {
+		err := workflow.Await(ctx, func() bool {
+			return s.settled() && len(s.st.Unwritten) == 0 && !s.posting && s.calls == 0 && workflow.AllHandlersFinished(ctx)
+		})
+		if err != nil {
+			return err
+		}
+		// A message that came with this very task must not vanish with the run.
+		if s.drainSignals(ctx); s.settled() {
+			return nil
+		}
 	}
-	return nil
+}
+
+// notTaken answers messages that come after the receipt and before the run has
+// closed, once; from then on the chat side refuses them.
+func (s *session) notTaken() {
+	if s.late {
+		return
+	}
+	s.late = true
+	text := "This session is destroyed; messages are not taken any more."
+	if s.st.Boundary.Snapshot != "" {
+		text += " Start anew from its files: `new --from " + s.id + "`."
+	}
+	s.notice(text)
 }
 
 // receipt says what the session was and what is left of it.

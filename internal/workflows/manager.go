@@ -69,6 +69,9 @@ type manager struct {
 	draining bool
 	shutdown bool
 	busy     int
+	// restoring: the registry of an earlier manager is being looked for; what is
+	// asked meanwhile is taken, so that it is known, and begins afterwards.
+	restoring bool
 }
 
 // Workflow is SessionManagerWorkflow: it starts the sessions of one team, guild
@@ -84,12 +87,12 @@ func (m *Manager) Workflow(ctx workflow.Context, in ManagerInput) error {
 	if err := s.handlers(ctx); err != nil {
 		return err
 	}
+	workflow.Go(ctx, s.receive)
 	if in.State == nil {
 		if err := s.restore(ctx); err != nil {
 			return err
 		}
 	}
-	workflow.Go(ctx, s.receive)
 	for _, o := range s.st.Opening {
 		s.open(ctx, o)
 	}
@@ -112,6 +115,8 @@ func (m *Manager) Workflow(ctx workflow.Context, in ManagerInput) error {
 
 // restore finds the registry of an earlier manager under the same ID.
 func (s *manager) restore(ctx workflow.Context) error {
+	s.restoring = true
+	defer func() { s.restoring = false }()
 	var res SaveRegistryResult
 	err := workflow.ExecuteActivity(recordOptions(ctx), ActivityLoadRegistry, SaveRegistryInput{ManagerID: s.id}).Get(ctx, &res)
 	if err != nil {
@@ -272,7 +277,7 @@ func (s *manager) row(id string) *SessionRow {
 
 // open brings a request to its session, in a coroutine of its own.
 func (s *manager) open(ctx workflow.Context, o *Opening) {
-	if o.active || s.draining {
+	if o.active || s.draining || s.restoring {
 		return
 	}
 	o.active = true
@@ -301,13 +306,19 @@ func (s *manager) start(ctx workflow.Context, o *Opening) {
 		ParentClosePolicy:     enumspb.PARENT_CLOSE_POLICY_ABANDON,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 	})
-	child := workflow.ExecuteChildWorkflow(cctx, WorkflowTypeAgent, AgentInput{Request: *r, ManagerID: s.id})
+	taken := len(o.Joined)
+	child := workflow.ExecuteChildWorkflow(cctx, WorkflowTypeAgent, AgentInput{
+		Request: *r, ManagerID: s.id, Joined: slices.Clone(o.Joined),
+	})
 	err = child.GetChildWorkflowExecution().Get(ctx, nil)
 	if err != nil && !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		s.answer(ctx, o, SessionResult{Outcome: Outcome{OutcomeRefused, "The session could not be started."}})
 		return
 	}
-	for _, m := range o.Joined {
+	if err != nil {
+		taken = 0 // it was started before, perhaps without them
+	}
+	for _, m := range o.Joined[taken:] {
 		s.forward(ctx, id, m)
 	}
 	s.started(ctx, o)
@@ -372,6 +383,9 @@ func (s *manager) begin(ctx workflow.Context, o *Opening) (SessionResult, error)
 // fork answers [UpdateForkSession]: a new session from the source's last
 // boundary, whatever the source is doing.
 func (s *manager) fork(ctx workflow.Context, f ForkSession) (SessionResult, error) {
+	if err := workflow.Await(ctx, func() bool { return !s.restoring }); err != nil {
+		return SessionResult{}, err
+	}
 	if res := s.asked(f.ID); res != nil {
 		return *res, nil
 	}

@@ -69,6 +69,8 @@ const (
 	VerdictApprove  = "approve"
 	VerdictDeny     = "deny"
 	VerdictWithdraw = "withdraw"
+	// VerdictChanges ends the request as denied; its text goes to the model.
+	VerdictChanges = "changes"
 )
 
 // Decision is the input of [UpdateDecideApproval]. Its update ID names approval,
@@ -85,7 +87,26 @@ type Decision struct {
 	Reason    string    `json:"reason,omitempty"`
 	// Digest, when the click came from Review, is what was reviewed.
 	Digest string `json:"digest,omitempty"`
+	// Edit, with an approval, is the command to run instead. It is judged and
+	// digested again, and the votes before it are void. At most [MaxEdit] bytes.
+	Edit string `json:"edit,omitempty"`
+	// GrantFor, with an approval, also allows this exact command in this thread
+	// for so long, at most [MaxGrant].
+	GrantFor time.Duration `json:"grant_for,omitempty"`
+	// BreakGlass, with an approval, asks to count alone and even for one's own
+	// request; it needs a Reason and the right to.
+	BreakGlass bool `json:"break_glass,omitempty"`
 }
+
+const (
+	// MaxEdit bounds an edited command: what an edit box of a chat service holds
+	// (Discord's text input: 4,000 characters).
+	MaxEdit = 4000
+	// MaxGrant is the longest standing permission.
+	MaxGrant = 24 * time.Hour
+	// GrantTime is what the card's button gives.
+	GrantTime = time.Hour
+)
 
 // MaxDecisionAge is how old a click may be when it is recorded: one whose answer
 // never came must not count minutes later.

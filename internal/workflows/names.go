@@ -62,6 +62,8 @@ const (
 	ActivityOpenThread  = "OpenThread"
 	ActivityPostMessage = "PostMessage"
 	ActivityEditMessage = "EditMessage"
+	// ActivityCheckMembership is served by bots, as the platform knows people.
+	ActivityCheckMembership = "CheckMembership"
 
 	ActivityCallModel = "CallModel"
 

@@ -22,6 +22,9 @@ type edit struct {
 	// refreshing: the edit has seen, or may have seen, a running exec, and so
 	// repeats until it is cancelled.
 	refreshing bool
+	// superseded: it was cancelled for a newer view. An attempt under way may end
+	// with its own error then, which says nothing about that view.
+	superseded bool
 }
 
 // post finds a message of the thread by its key.
@@ -63,6 +66,7 @@ func (s *session) changed(p *Post) {
 		return
 	}
 	if p.edit.refreshing {
+		p.edit.superseded = true
 		p.edit.cancel()
 	}
 	if len(p.View.Running) > 0 {
@@ -182,7 +186,7 @@ func (s *session) editLoop(ctx workflow.Context, p *Post) {
 		switch {
 		case err == nil:
 			p.Shown = max(p.Shown, res.Version)
-		case temporal.IsCanceledError(err):
+		case temporal.IsCanceledError(err), s.draining, p.edit.superseded:
 		case isErrType(err, ErrTypeThreadGone):
 			p.Gone = true
 		default:

@@ -11,6 +11,8 @@ type AgentInput struct {
 	Request SessionRequest `json:"request"`
 	// ManagerID is the manager that started the session.
 	ManagerID string `json:"manager_id"`
+	// Joined are messages that the thread received while the session was opened.
+	Joined []Message `json:"joined,omitempty"`
 	// State is what the run before this one carried over; nil at the start.
 	State *State `json:"state,omitempty"`
 }
@@ -60,10 +62,13 @@ type State struct {
 	Gen      int               `json:"gen"`
 	Pending  []*Approval       `json:"pending,omitempty"`
 	Decided  []DecidedApproval `json:"decided,omitempty"`
-	Boundary Boundary          `json:"boundary"`
-	Usage    Usage             `json:"usage"`
-	Stats    Stats             `json:"stats"`
-	Recent   []HistoryTurn     `json:"recent,omitempty"`
+	// Grants stand for this thread; Granted numbers them.
+	Grants   []Grant       `json:"grants,omitempty"`
+	Granted  int           `json:"granted,omitempty"`
+	Boundary Boundary      `json:"boundary"`
+	Usage    Usage         `json:"usage"`
+	Stats    Stats         `json:"stats"`
+	Recent   []HistoryTurn `json:"recent,omitempty"`
 	// Audit is the head of the audit chain; Unwritten are its entries that are
 	// not in the blob store yet.
 	Audit     audit.Chain   `json:"audit"`
@@ -130,6 +135,8 @@ type Call struct {
 	State     string     `json:"state"`
 	Attempt   int        `json:"attempt"`
 	Judgement *Judgement `json:"judgement,omitempty"`
+	// EditedBy changed the command before it ran.
+	EditedBy *Actor `json:"edited_by,omitempty"`
 	// Approval is the ID of the request that holds the call.
 	Approval string `json:"approval,omitempty"`
 	// Started is true once an exec was asked for: from then on it is attached to.
@@ -171,6 +178,14 @@ type Approval struct {
 	// UnknownRun asks whether to run again a command whose outcome is unknown.
 	UnknownRun bool   `json:"unknown_run,omitempty"`
 	State      string `json:"state"`
+	// Widened is true once Rule.WidenTo may approve too.
+	Widened bool `json:"widened,omitempty"`
+	// GrantFor is set when the vote that decides also allows this for a time.
+	GrantFor time.Duration `json:"grant_for,omitempty"`
+	// BrokeGlass is true when one person approved alone.
+	BrokeGlass bool `json:"broke_glass,omitempty"`
+	// Editing is true while a changed command is being judged.
+	Editing bool `json:"editing,omitempty"`
 	// Interactions are those already answered, so that a repeated click after a
 	// continue-as-new gets the same answer.
 	Interactions []string `json:"interactions,omitempty"`
@@ -182,8 +197,9 @@ type DecidedApproval struct {
 	State string    `json:"state"`
 	By    string    `json:"by,omitempty"`
 	At    time.Time `json:"at"`
-	// Reason is the denier's, cut short.
+	// Reason is the denier's, cut short; Changes that it asks for changes.
 	Reason     string `json:"reason,omitempty"`
+	Changes    bool   `json:"changes,omitempty"`
 	UnknownRun bool   `json:"unknown_run,omitempty"`
 	// Interactions whose votes were recorded.
 	Interactions []string `json:"interactions,omitempty"`

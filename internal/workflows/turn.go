@@ -164,7 +164,11 @@ func (s *session) answered(_ workflow.Context, res ModelResult) {
 func (s *session) collect() {
 	t := s.st.Turn
 	for _, c := range t.Calls {
-		t.Append = append(t.Append, Item{CallID: c.CallID, Output: c.Output})
+		it := Item{CallID: c.CallID, Output: c.Output}
+		if c.EditedBy != nil {
+			it.Note = c.EditedBy.Label() + " changed the command before it ran, to: " + c.Shown
+		}
+		t.Append = append(t.Append, it)
 	}
 	t.Calls = nil
 }
@@ -240,6 +244,10 @@ func (s *session) modelFailed(ctx workflow.Context, err error) {
 			hint = "Set a valid OPENAI_API_KEY on the worker, then send a message to go on."
 		case ErrTypeBadRequest:
 			hint = "Change the model with `model <name>`, or send another message."
+		}
+		var better string
+		if app.HasDetails() && app.Details(&better) == nil && better != "" {
+			hint = better
 		}
 	}
 	s.failed(ctx, sentence, hint)

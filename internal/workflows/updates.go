@@ -123,12 +123,8 @@ func (s *session) switchBackend(_ workflow.Context, b SwitchBackend) (Outcome, e
 	return Outcome{OutcomeRefused, "The session is on " + b.Backend + " already."}, nil
 }
 
-func (s *session) revokeGrant(_ workflow.Context, r RevokeGrant) (Outcome, error) {
-	return Outcome{OutcomeRefused, "No permission " + r.GrantID + " stands in this session."}, nil
-}
-
 func (s *session) turnState() (TurnState, error) {
-	st := TurnState{WorkflowID: s.id, Queued: len(s.st.Queue), Turns: s.st.Turns, Sandbox: s.st.Sandbox, StartedAt: s.st.StartedAt}
+	st := TurnState{WorkflowID: s.id, Queued: len(s.st.Queue), Turns: s.st.Turns, Sandbox: s.st.Sandbox, StartedAt: s.st.StartedAt, Grants: s.st.Grants}
 	if p := s.post("header"); p != nil && p.View.Header != nil {
 		st.Header = *p.View.Header
 	}

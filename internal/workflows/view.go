@@ -46,6 +46,8 @@ const (
 	ButtonReview   = "review"
 	ButtonStop     = "stop"
 	ButtonWithdraw = "withdraw"
+	// ButtonGrant approves and allows the exact command for [GrantTime].
+	ButtonGrant = "grant"
 	// ButtonRunAgain and ButtonLeave decide about a command whose outcome is unknown.
 	ButtonRunAgain = "run_again"
 	ButtonLeave    = "leave"
@@ -196,6 +198,33 @@ type ApprovalView struct {
 	UnknownRun bool          `json:"unknown_run,omitempty"`
 	// Queued is how many messages wait behind the request.
 	Queued int `json:"queued,omitempty"`
+	// Text is what a person wants changed, where that ended the request.
+	Text string `json:"text,omitempty"`
+	// Original is the command as the model asked for it, and EditedBy who changed
+	// it, where somebody did.
+	Original string `json:"original,omitempty"`
+	EditedBy *Actor `json:"edited_by,omitempty"`
+	// GrantedUntil is set where the approval also allows this for a time.
+	GrantedUntil time.Time `json:"granted_until,omitzero"`
+	// BrokeGlass is true where one person approved alone, on the record.
+	BrokeGlass bool `json:"broke_glass,omitempty"`
+	// Widened is true once the second set of approvers was asked.
+	Widened bool `json:"widened,omitempty"`
+	// Remark is a line about votes that no longer count.
+	Remark string `json:"remark,omitempty"`
+}
+
+// Grant is a standing permission for one exact command in one thread.
+type Grant struct {
+	ID string `json:"id"`
+	// Shape is the parsed form it allows; Command is how it was shown.
+	Shape   string    `json:"shape"`
+	Command string    `json:"command"`
+	By      Actor     `json:"by"`
+	At      time.Time `json:"at"`
+	Until   time.Time `json:"until"`
+	// PolicyVersion: a newer policy ends the permission.
+	PolicyVersion string `json:"policy_version"`
 }
 
 // Usage counts tokens; Micros is money in millionths of the currency's unit, 0
@@ -226,6 +255,7 @@ type TurnState struct {
 	Header     HeaderView  `json:"header"`
 	Turn       *TurnView   `json:"turn,omitempty"`
 	Approvals  []string    `json:"approvals,omitempty"`
+	Grants     []Grant     `json:"grants,omitempty"`
 	Queued     int         `json:"queued"`
 	Turns      int         `json:"turns"`
 	Sandbox    *SandboxRef `json:"sandbox,omitempty"`

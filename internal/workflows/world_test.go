@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -53,11 +54,16 @@ type world struct {
 	stops map[string]bool
 	// release lets a blocking command end.
 	release map[string]chan struct{}
+	clicks  int
 	// content is what `changes` verdicts depend on.
 	content string
 	// modelErr, when set, fails the next model call for good.
-	modelErr  error
-	audit     map[string]map[int]audit.Entry
+	modelErr error
+	audit    map[string]map[int]audit.Entry
+	// groups are what people belong to when they are asked about again; policy is
+	// the version of the rules.
+	groups    map[string][]string
+	policy    string
 	snapshots int
 	destroyed int
 }
@@ -75,7 +81,7 @@ func newWorld(t *testing.T, forceCAN int) *world {
 		t: t, env: env, control: control.New(env.Client, nil),
 		thread: workflows.Thread{Platform: workflows.PlatformWeb, Team: workflows.WebTeam, Channel: "general", ID: "100"},
 		posts:  map[string]workflows.MessageView{}, transcripts: map[string][]entry{}, ran: map[string]int{},
-		audit: map[string]map[int]audit.Entry{}, stops: map[string]bool{}, release: map[string]chan struct{}{}, content: "one",
+		audit: map[string]map[int]audit.Entry{}, stops: map[string]bool{}, release: map[string]chan struct{}{}, content: "one", groups: map[string][]string{}, policy: "p1",
 	}
 	set := workflows.Settings{
 		Model: "test", Backend: "local", Backends: []string{"local"}, ForceContinueAsNew: forceCAN, MaxSteps: 50,
@@ -96,6 +102,7 @@ func newWorld(t *testing.T, forceCAN int) *world {
 		w.activity(k, workflows.ActivityOpenThread, w.openThread)
 		w.activity(k, workflows.ActivityPostMessage, w.postMessage)
 		w.activity(k, workflows.ActivityEditMessage, w.editMessage)
+		w.activity(k, workflows.ActivityCheckMembership, w.checkMembership)
 	})
 	w.serve(workflows.TaskQueueSandbox, func(k worker.Worker) {
 		w.activity(k, workflows.ActivityOpenSandbox, w.openSandbox)
@@ -165,6 +172,17 @@ func (w *world) editMessage(ctx context.Context, in workflows.EditInput) (workfl
 			temporal.ApplicationErrorOptions{NextRetryDelay: 300 * time.Millisecond})
 	}
 	return workflows.PostResult{Ref: in.Ref, Version: v.Version}, nil
+}
+
+func (w *world) checkMembership(_ context.Context, in workflows.MembershipInput) (workflows.MembershipResult, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var res workflows.MembershipResult
+	for _, p := range in.People {
+		p.Groups = w.groups[p.ID]
+		res.People = append(res.People, p)
+	}
+	return res, nil
 }
 
 // The model: each message is a list of commands, one a line; a line that starts
@@ -303,6 +321,10 @@ func (w *world) checkAudit() {
 			judged[e.ToolCall] = e.Tier
 		case audit.KindDecided:
 			approved[e.ToolCall] = e.Outcome == workflows.ApprovalApproved
+		case audit.KindGranted:
+			if e.ToolCall != "" {
+				approved[e.ToolCall] = true // by a grant, which the entry names
+			}
 		case audit.KindExecStarted:
 			tier := judged[e.ToolCall]
 			require.True(w.t, tier == "safe" || tier == "write" || approved[e.ToolCall], "exec %s ran without a verdict (%s)", e.Exec, tier)
@@ -330,7 +352,14 @@ func (w *world) judge(_ context.Context, in workflows.JudgeInput) (workflows.Jud
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	cmd := command(in.Call)
+	var edited *workflows.TextRef
+	if in.Edit != "" {
+		cmd = in.Edit
+		args, _ := json.Marshal(workflows.ShellArgs{Command: cmd})
+		edited = &workflows.TextRef{Text: string(args)}
+	}
 	j := workflows.Judgement{
+		Edited: edited, PolicyVersion: w.policy,
 		Tier: "safe", Digest: w.digest(cmd), Command: workflows.TextRef{Text: cmd}, Displayable: true,
 		Cwd: "/workspace", Timeout: time.Minute,
 		Rule: workflows.ApprovalRule{Required: 1, Approvers: []string{"grace", "heidi", "oncall"}, TTL: time.Hour},
@@ -344,6 +373,16 @@ func (w *world) judge(_ context.Context, in workflows.JudgeInput) (workflows.Jud
 		j.Tier, j.Rule.TTL = "risky", time.Second
 	case "critical":
 		j.Tier, j.Rule.Required = "critical", 2
+	case "grantable":
+		j.Tier, j.Shape = "risky", cmd
+	case "nobody":
+		j.Tier, j.Rule.Approvers = "risky", nil
+	case "glass":
+		j.Tier, j.Rule.Required, j.Rule.BreakGlass = "critical", 2, []string{"ada"}
+	case "widen":
+		j.Tier, j.Rule.Approvers, j.Rule.WidenAfter, j.Rule.WidenTo = "risky", []string{"grace"}, time.Second, []string{"heidi"}
+	case "opaque":
+		j.Tier, j.Displayable = "risky", false
 	case "never":
 		j.Tier, j.Reasons = "forbidden", []string{"never"}
 	}
@@ -448,11 +487,35 @@ func (w *world) say(id, who, text string) {
 
 func (w *world) click(approval, who, verdict string) workflows.Outcome {
 	w.t.Helper()
-	out, err := w.control.Decide(w.t.Context(), w.id(), workflows.Decision{
-		ApprovalID: approval, Verdict: verdict, By: person(who), Interaction: who + verdict + approval, ClickedAt: time.Now(), Reason: "because",
+	return w.decide(workflows.Decision{ApprovalID: approval, Verdict: verdict, By: person(who), Reason: "because"})
+}
+
+func (w *world) decide(d workflows.Decision) workflows.Outcome {
+	w.t.Helper()
+	w.mu.Lock()
+	w.clicks++
+	d.Interaction = fmt.Sprint("click-", w.clicks)
+	w.mu.Unlock()
+	var out workflows.Outcome
+	w.eventually("the click is answered", func() bool {
+		var err error
+		d.ClickedAt = time.Now()
+		out, err = w.control.Decide(w.t.Context(), w.id(), d)
+		require.True(w.t, err == nil || errors.Is(err, workflows.ErrUnconfirmed), err)
+		return err == nil
 	})
-	require.NoError(w.t, err)
 	return out
+}
+
+func (w *world) state(id string) workflows.TurnState {
+	w.t.Helper()
+	var st workflows.TurnState
+	w.eventually("the session answers", func() bool {
+		var err error
+		st, err = w.control.TurnState(w.t.Context(), id)
+		return err == nil
+	})
+	return st
 }
 
 // view returns what the thread shows under a key.
