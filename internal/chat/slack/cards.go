@@ -124,8 +124,11 @@ func (d drawing) turn(t workflows.TurnView) []slack.Block {
 	var r richText
 	r.add(d.line(d.style.TurnSummary(t), bold()))
 	calls, folded := chat.VisibleCalls(t)
-	if folded > 0 {
+	switch {
+	case folded > 0 && t.State == workflows.TurnWorking:
 		r.add(texts(fmt.Sprintf("… %d earlier", folded), nil))
+	case folded > 0 && len(calls) > 0:
+		r.add(texts(fmt.Sprintf("… %d more", folded), nil))
 	}
 	running := 0
 	for _, c := range calls {
@@ -140,7 +143,7 @@ func (d drawing) turn(t workflows.TurnView) []slack.Block {
 		}
 	}
 	if t.Queued > 0 && t.State == workflows.TurnWorking {
-		r.add(texts(chat.Count(t.Queued, "message", "messages")+" queued for after this turn.", nil))
+		r.add(texts(chat.Count(t.Queued, "message is", "messages are")+" queued.", nil))
 	}
 	blocks := []slack.Block{r.block()}
 	if len(d.c.View.Buttons) > 0 {
@@ -188,7 +191,7 @@ func (d drawing) approval(a workflows.ApprovalView) []slack.Block {
 	r.add(texts("In "+chat.Where(a)+":", nil))
 	r.box(command)
 	if why := chat.Why(a); why != "" {
-		r.add(texts(cut(why, reasonsShown), nil))
+		r.add(rich([]piece{{text: cut(why, reasonsShown)}}, nil))
 	}
 	if a.State == workflows.ApprovalPending {
 		r.add(d.line(d.style.AskedFor(a), nil))

@@ -122,6 +122,11 @@ func (a *App) take(ctx context.Context, in inbound) error {
 	if way == nil {
 		return nil
 	}
+	if a.twin(in) {
+		// The same mention comes as app_mention too, here or to another bot, and is
+		// carried out from there.
+		time.Sleep(twinWait)
+	}
 	if _, ok := a.taken.get(in.key(), rememberFor); ok {
 		return nil
 	}
@@ -142,6 +147,11 @@ func (a *App) take(ctx context.Context, in inbound) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: no answer within %s", errTransient, ackWithin)
 	}
+}
+
+// twin reports the message event of a mention that makes an app_mention too.
+func (a *App) twin(in inbound) bool {
+	return !in.mention && !in.again && !isDirect(in.channel) && a.mentions(in.Text)
 }
 
 // way says what a message is; nil for one that has nothing to do with us.
@@ -280,7 +290,14 @@ func (a *App) say(ctx context.Context, t workflows.Thread, in inbound, ev chat.E
 	}
 	p := &poster{app: a}
 	key := "reply-" + in.TS
-	doubtful := in.again || (a.mentions(in.Text) && !in.mention)
+	doubtful := in.again || a.twin(in)
+	if a.twin(in) {
+		select {
+		case <-time.After(twinAnswer):
+		case <-ctx.Done():
+			return
+		}
+	}
 	if doubtful {
 		if found, err := p.Find(ctx, t, key, timeOf(in.TS)); err == nil && len(found) > 0 {
 			return

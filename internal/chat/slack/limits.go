@@ -59,6 +59,10 @@ const (
 	// ackWithin is how long an event may take before it is left unacknowledged,
 	// for Slack to repeat: it waits 3 seconds.
 	ackWithin = 2 * time.Second
+	// twinWait is how long the message event of a mention waits for its app_mention,
+	// twinAnswer how long its answer waits for the answer to that.
+	twinWait   = 400 * time.Millisecond
+	twinAnswer = 2 * time.Second
 	// outcomeWithin bounds what a command or click that was acknowledged asks of
 	// Temporal.
 	outcomeWithin = 10 * time.Second

@@ -133,7 +133,7 @@ func rich(pieces []piece, style *slack.RichTextSectionTextStyle) []slack.RichTex
 	for _, p := range pieces {
 		switch {
 		case p.text != "":
-			out = append(out, texts(p.text, style)...)
+			out = append(out, spans(p.text, style)...)
 		case p.mark.user != "":
 			out = append(out, slack.NewRichTextSectionUserElement(p.mark.user, nil))
 		case p.mark.group != "":
@@ -141,6 +141,24 @@ func rich(pieces []piece, style *slack.RichTextSectionTextStyle) []slack.RichTex
 		default:
 			fallback := p.mark.fallback()
 			out = append(out, slack.NewRichTextSectionDateElement(p.mark.at.Unix(), p.mark.format, nil, &fallback))
+		}
+	}
+	return out
+}
+
+// spans shows what stands between backticks as code. Text with an odd backtick is
+// left as it is.
+func spans(s string, style *slack.RichTextSectionTextStyle) []slack.RichTextSectionElement {
+	parts := strings.Split(s, "`")
+	if len(parts)%2 == 0 || strings.Contains(s, "``") {
+		return texts(s, style)
+	}
+	var out []slack.RichTextSectionElement
+	for i, p := range parts {
+		if i%2 == 0 {
+			out = append(out, texts(p, style)...)
+		} else {
+			out = append(out, texts(p, inCode())...)
 		}
 	}
 	return out

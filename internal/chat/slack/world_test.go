@@ -56,6 +56,7 @@ type stand struct {
 	mu    sync.Mutex
 	state map[string]workflows.TurnState
 	rows  []workflows.SessionRow
+	delay time.Duration
 }
 
 func (s *stand) set(t workflows.Thread, st workflows.TurnState) {
@@ -65,6 +66,24 @@ func (s *stand) set(t workflows.Thread, st workflows.TurnState) {
 	s.rows = append(s.rows, workflows.SessionRow{
 		WorkflowID: t.WorkflowID(), Thread: t, Title: st.Header.Title, Backend: st.Header.Backend, Liveness: st.Header.Liveness,
 	})
+}
+
+// slow makes decisions take a while.
+func (s *stand) slow(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delay = d
+}
+
+func (s *stand) Decide(ctx context.Context, id string, d workflows.Decision) (workflows.Outcome, error) {
+	s.mu.Lock()
+	delay := s.delay
+	s.mu.Unlock()
+	select {
+	case <-time.After(delay):
+	case <-ctx.Done():
+	}
+	return s.Sessions.Decide(ctx, id, d)
 }
 
 func (s *stand) TurnState(ctx context.Context, id string) (workflows.TurnState, error) {
@@ -217,6 +236,15 @@ func (w *world) toldOnly(user string) string {
 	all := w.fake.Ephemerals(user)
 	require.Len(w.t, all, 1)
 	return all[0].Text
+}
+
+// idle waits until no back-fill runs.
+func (f *fillings) idle(w *world) {
+	w.until("the back-fill ends", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return !f.running
+	})
 }
 
 // approval posts an approval card and returns its timestamp.

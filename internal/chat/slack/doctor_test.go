@@ -1,0 +1,70 @@
+package slack
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/chat/chattest/slackfake"
+)
+
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	type want map[string]string
+	healthy := Config{BotToken: secret("xoxb-fake"), AppToken: secret("xapp-fake"), Approvers: []string{"platform-oncall", ada}}
+	for name, c := range map[string]struct {
+		fake   slackfake.Options
+		change func(*Config, *slackfake.Server)
+		want   want
+		text   string
+	}{
+		"healthy":  {want: want{"bot token": CheckOK, "app token": CheckOK, "team": CheckOK, "scopes": CheckOK, "approvers": CheckOK, "connection": CheckOK}},
+		"no token": {change: func(c *Config, _ *slackfake.Server) { c.BotToken = secret("") }, want: want{"bot token": CheckFailed, "app token": CheckOK}, text: "xoxb-"},
+		"swapped":  {change: func(c *Config, _ *slackfake.Server) { c.BotToken, c.AppToken = c.AppToken, c.BotToken }, want: want{"bot token": CheckFailed, "app token": CheckFailed, "team": CheckFailed, "connection": CheckFailed}, text: "swapped"},
+		"invalid":  {change: func(c *Config, _ *slackfake.Server) { c.BotToken = secret("xoxb-old") }, want: want{"team": CheckFailed}, text: "OAuth & Permissions"},
+		"scopes":   {fake: slackfake.Options{Scopes: []string{"chat:write", "usergroups:read"}}, want: want{"scopes": CheckFailed}, text: "app_mentions:read"},
+		"no group": {change: func(c *Config, _ *slackfake.Server) { c.Approvers = []string{"nobody-knows"} }, want: want{"approvers": CheckFailed}, text: "nobody-knows"},
+		"empty group": {change: func(c *Config, s *slackfake.Server) {
+			s.AddGroup(slackfake.Group{ID: "S0EMPTY001", Handle: "empty"})
+			c.Approvers = []string{"empty"}
+		}, want: want{"approvers": CheckWarning}},
+		"no approvers": {change: func(c *Config, _ *slackfake.Server) { c.Approvers = nil }, want: want{"approvers": CheckWarning}, text: "risky commands are refused"},
+		"groups down": {change: func(_ *Config, s *slackfake.Server) {
+			s.Fail("usergroups.list", slackfake.Failure{Code: "paid_teams_only"})
+		}, want: want{"approvers": CheckFailed}, text: "paid plan"},
+		"org-wide": {fake: slackfake.Options{OrgWide: true}, want: want{"team": CheckFailed}, text: "whole organisation"},
+		"no connection": {change: func(_ *Config, s *slackfake.Server) {
+			s.Fail("apps.connections.open", slackfake.Failure{Code: "missing_scope"})
+		}, want: want{"connection": CheckFailed}, text: "connections:write"},
+		"unreachable": {change: func(c *Config, _ *slackfake.Server) { c.APIURL = "http://127.0.0.1:1/api/" }, want: want{"team": CheckFailed, "connection": CheckFailed}, text: "reachable from here"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := slackfake.New(c.fake)
+			defer f.Close()
+			f.AddGroup(slackfake.Group{ID: "S0ONCALL01", Handle: "platform-oncall", Users: []string{grace}})
+			cfg := healthy
+			cfg.APIURL = f.URL()
+			if c.change != nil {
+				c.change(&cfg, f)
+			}
+			got, all := want{}, ""
+			for _, ch := range Doctor(t.Context(), cfg, nil) {
+				got[ch.Name] = ch.State
+				all += ch.Text + " " + ch.Fix + "\n"
+				if ch.State == CheckFailed {
+					require.NotEmpty(t, ch.Fix, "what failed says what to do: %s", ch.Text)
+				}
+			}
+			for check, state := range c.want {
+				require.Equal(t, state, got[check], "%s\n%s", check, all)
+			}
+			if c.want["connection"] == CheckOK {
+				require.Len(t, got, len(c.want))
+			}
+			require.Contains(t, all, c.text)
+			require.NotContains(t, all, "xoxb-fake")
+			require.Empty(t, f.Messages(general), "doctor posts nothing")
+		})
+	}
+}

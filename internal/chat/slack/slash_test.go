@@ -1,0 +1,126 @@
+package slack
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/chat/chattest/slackfake"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+func TestSlashCommandAsksForASession(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.fake.Duplicate(true)
+	a := w.fake.Command(ada, general, `run --backend docker --title "Flaky" -- fix it`)
+	require.True(t, a.Acked)
+	require.Less(t, a.Took, ackWithin)
+	r := one[workflows.SessionRequest](w, "RequestSession")
+	require.Equal(t, w.app.thread(general, ""), r.Thread, "the thread is opened by the session's manager")
+	require.Equal(t, "docker", r.Backend)
+	require.Equal(t, "Flaky", r.Title)
+	require.Equal(t, "fix it", r.Task.Text.Text)
+	require.NotEmpty(t, r.ID)
+	require.Empty(t, w.fake.Messages(general))
+}
+
+func TestSlashCommandWhereTheBotIsNoMember(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]slackfake.Channel{
+		"public":  {ID: "C0ELSE0001", Members: []string{ada}},
+		"private": {ID: "C0PRIVATE1", Private: true, Members: []string{ada}},
+		"direct":  {ID: "D0ADAGRACE", IM: true, Members: []string{ada, grace}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, setup{before: func(w *world) { w.fake.AddChannel(c) }})
+			require.True(t, w.fake.Command(ada, c.ID, "fix it").Acked)
+			text := w.toldOnly(ada)
+			if name == "direct" {
+				require.Contains(t, text, "no part of this conversation")
+			} else {
+				require.Contains(t, text, "`/invite @countersign`")
+			}
+			require.Empty(t, w.sessions.Asked("RequestSession"))
+			require.Empty(t, w.fake.Messages(c.ID))
+		})
+	}
+}
+
+func TestSlashAnswersAreTheAskersAlone(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"help": "Commands, after", "list": "There are no sessions yet", "": "nothing to do", "switch nowhere": "There is no backend",
+		"run --bad x": "There is no flag", "run --backend modal x": "not available here",
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, setup{})
+			require.True(t, w.fake.Command(ada, general, text).Acked)
+			require.Contains(t, w.toldOnly(ada), want)
+			require.Empty(t, w.fake.Messages(general))
+		})
+	}
+}
+
+func TestSlashCommandWhenTemporalIsAway(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.setDown(workflows.ErrUnavailable)
+	require.True(t, w.fake.Command(ada, general, "fix it").Acked)
+	require.Contains(t, w.toldOnly(ada), "Nothing was recorded")
+}
+
+func TestCommandOutsideAThreadOpensAPicker(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	thread := w.session()
+	require.True(t, w.fake.Command(ada, general, "stop").Acked)
+	w.until("the picker is filled", func() bool { return len(w.fake.Views(ada)) == 1 && w.fake.Views(ada)[0].Submit != "" })
+	v := w.fake.Views(ada)[0]
+	require.Contains(t, blockText(v.Blocks)+string(v.Blocks), "do something · local")
+	a, err := w.fake.Submit(v.ID, map[string]string{"session": thread.Channel + "/" + thread.ID})
+	require.NoError(t, err)
+	require.True(t, a.Acked)
+	w.until("the turn is stopped", func() bool { return len(w.sessions.Asked("CancelTurn")) == 1 })
+	require.Equal(t, thread.WorkflowID(), w.sessions.Asked("CancelTurn")[0].ID)
+}
+
+func TestPickerGoesOnToTheForm(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{config: func(c *Config) { c.Roots = []string{"/srv/repo"} }})
+	thread := w.session()
+	w.fake.Command(ada, general, "switch")
+	w.until("the picker is filled", func() bool { return len(w.fake.Views(ada)) == 1 && w.fake.Views(ada)[0].Submit != "" })
+	id := w.fake.Views(ada)[0].ID
+	_, err := w.fake.Submit(id, map[string]string{"session": thread.Channel + "/" + thread.ID})
+	require.NoError(t, err)
+	w.until("the form is there", func() bool { v, _ := w.fake.View(id); return v.CallbackID == viewForm })
+	v, _ := w.fake.View(id)
+	require.Contains(t, string(v.Blocks), "docker")
+	require.NotContains(t, string(v.Blocks), `"value":"local"`, "the backend that it is on is no choice")
+	require.Contains(t, string(v.Blocks), "/srv/repo")
+	_, err = w.fake.Submit(id, map[string]string{"backend": "docker"})
+	require.NoError(t, err)
+	s := one[workflows.SwitchSession](w, "SwitchBackend")
+	require.Equal(t, "docker", s.Backend)
+	require.Equal(t, thread.WorkflowID(), s.WorkflowID)
+}
+
+func TestPickerWithoutSessions(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.fake.Command(ada, general, "history")
+	w.until("it says so", func() bool { return len(w.fake.Views(ada)) == 1 && w.fake.Views(ada)[0].Updates == 1 })
+	require.Contains(t, blockText(w.fake.Views(ada)[0].Blocks), "No session is live")
+}
+
+func TestOrgWideInstallationIsRefused(t *testing.T) {
+	t.Parallel()
+	f := slackfake.New(slackfake.Options{OrgWide: true})
+	defer f.Close()
+	_, err := Connect(t.Context(), Config{BotToken: secret("xoxb-fake"), AppToken: secret("xapp-fake"), APIURL: f.URL()}, Deps{})
+	require.ErrorIs(t, err, ErrRefused)
+	require.ErrorContains(t, err, "Install it to the workspace itself")
+}

@@ -1,0 +1,121 @@
+package slack
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/chat/chattest/slackfake"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// TestHalfOpenConnections: both connections die without a word, and a message is
+// written meanwhile. The adapter notices, connects again and reads what it missed.
+func TestHalfOpenConnections(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{
+		fake:   slackfake.Options{AckWithin: 50 * time.Millisecond, RetryAfter: []time.Duration{}},
+		config: func(c *Config) { c.Silence, c.Backfill = 400*time.Millisecond, time.Hour },
+	})
+	thread := w.session()
+	w.fake.Freeze()
+	_, ds := w.fake.Say(ada, general, thread.ID, "are you there?")
+	acked, _ := ds[0].Wait()
+	require.False(t, acked)
+	w.until("new connections", func() bool { return w.fake.Opened() >= 4 })
+	require.Equal(t, "are you there?", one[workflows.Message](w, "SendMessage").Text.Text)
+}
+
+// TestRefreshLosesNothing: Slack asks both connections to reconnect while people
+// write.
+func TestRefreshLosesNothing(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{fake: slackfake.Options{AckWithin: 300 * time.Millisecond}})
+	thread := w.session()
+	var all []*slackfake.Delivery
+	for i := range 20 {
+		if i == 5 {
+			w.fake.Refresh()
+		}
+		_, ds := w.fake.Say(ada, general, thread.ID, "message")
+		all = append(all, ds...)
+	}
+	for _, d := range all {
+		d.Wait()
+	}
+	w.until("all are taken", func() bool { return len(w.sessions.Asked("SendMessage")) == 20 })
+	w.until("both are back", func() bool { return w.fake.Connections() == 2 && w.fake.Opened() == 4 })
+}
+
+func TestBackfillAfterAStart(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true, config: func(c *Config) { c.Backfill = time.Hour }})
+	thread := w.session()
+	w.fake.Quiet(ada, general, thread.ID, "missed in the thread")
+	w.fake.Quiet(ada, general, thread.ID, bot+" stop")
+	w.fake.SayAs("U0OTHERBOT", "B0OTHERBOT", general, thread.ID, "a bot")
+	asked := w.fake.Quiet(grace, general, "", bot+" missed in the channel")
+	w.fake.Quiet(grace, general, "", "not for us")
+	w.run()
+	w.until("the mention is found", func() bool { return len(w.sessions.Asked("RequestSession")) > 0 })
+	w.app.filling.idle(w)
+	var texts []string
+	for _, c := range w.sessions.Asked("SendMessage") {
+		m, ok := c.Arg.(workflows.Message)
+		require.True(t, ok)
+		texts = append(texts, m.Text.Text)
+	}
+	require.Equal(t, []string{"missed in the thread"}, texts)
+	require.Empty(t, w.sessions.Asked("CancelTurn"), "commands are not carried out late")
+	var ids []string
+	for _, c := range w.sessions.Asked("RequestSession") {
+		r, ok := c.Arg.(workflows.SessionRequest)
+		require.True(t, ok)
+		ids = append(ids, r.ID)
+	}
+	require.Contains(t, ids, asked)
+	require.Len(t, ids, 2, "the live session's own root is asked for again, under the same identity")
+}
+
+func TestBackfillWaitsForTheRateLimit(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true, config: func(c *Config) { c.Backfill = time.Hour }})
+	thread := w.session()
+	w.fake.Quiet(ada, general, thread.ID, "missed")
+	w.fake.Fail("conversations.replies", slackfake.Failure{RetryAfter: 1})
+	w.run()
+	require.Equal(t, "missed", one[workflows.Message](w, "SendMessage").Text.Text)
+}
+
+func TestRevokedAppToken(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true})
+	w.fake.Fail("apps.connections.open", slackfake.Failure{Code: "token_revoked", Times: 5})
+	err := w.app.Run(t.Context())
+	require.ErrorIs(t, err, ErrRefused)
+	require.ErrorContains(t, err, "slack.app_token")
+}
+
+func TestConnectRefusals(t *testing.T) {
+	t.Parallel()
+	f := slackfake.New(slackfake.Options{})
+	t.Cleanup(f.Close)
+	for name, c := range map[string]struct {
+		cfg   Config
+		wants string
+	}{
+		"wrong token": {Config{BotToken: secret("xoxb-other"), APIURL: f.URL()}, "slack.bot_token is not valid"},
+		"wrong url":   {Config{BotToken: secret("xoxb-fake"), APIURL: "https://slack.com/"}, "/api/"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Connect(t.Context(), c.cfg, Deps{})
+			require.ErrorIs(t, err, ErrRefused)
+			require.ErrorContains(t, err, c.wants)
+		})
+	}
+	_, err := Connect(t.Context(), Config{BotToken: secret("xoxb-fake"), APIURL: "http://127.0.0.1:1/api/"}, Deps{})
+	require.Error(t, err)
+	require.NotErrorIs(t, err, ErrRefused, "an unreachable server may come back")
+}
