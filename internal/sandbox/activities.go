@@ -40,6 +40,9 @@ type Gate interface {
 	Judge(command string, env policy.Env, facts policy.Facts) policy.Verdict
 	JudgeWrite(path string, content []byte, env policy.Env, facts policy.Facts) policy.Verdict
 	Version() string
+	// Shape is the exact form of a command that a standing permission may allow;
+	// empty where none may.
+	Shape(command string, env policy.Env, v policy.Verdict) string
 }
 
 // MaxStreamBytes is how much of each stream is handed to Format, in bytes.

@@ -222,7 +222,11 @@ func (a *Activities) CheckBinding(ctx context.Context, in workflows.BindingInput
 	if err != nil {
 		return workflows.BindingResult{}, activityError(ctx, err)
 	}
-	return workflows.BindingResult{Changed: what != "", What: what}, nil
+	res := workflows.BindingResult{Changed: what != "", What: what}
+	if a.cfg.Rules != nil && in.Tier != "" {
+		res.Rule = a.cfg.Rules(in.Tier)
+	}
+	return res, nil
 }
 
 // check judges the call again and compares.

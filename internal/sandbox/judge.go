@@ -56,6 +56,13 @@ func (a *Activities) JudgeToolCall(ctx context.Context, in workflows.JudgeInput)
 	if err != nil {
 		return workflows.Judgement{}, activityError(ctx, err)
 	}
+	var edited *workflows.TextRef
+	if in.Edit != "" {
+		if edited, err = a.edited(ctx, in); err != nil {
+			return workflows.Judgement{}, activityError(ctx, err)
+		}
+		in.Call.Args = *edited
+	}
 	c, err := a.read(ctx, s, in.Sandbox, in.Call)
 	var bad badCall
 	if errors.As(err, &bad) {
@@ -65,7 +72,34 @@ func (a *Activities) JudgeToolCall(ctx context.Context, in workflows.JudgeInput)
 		return workflows.Judgement{}, activityError(ctx, err)
 	}
 	j, err := a.judgement(ctx, c)
+	j.Edited = edited
+	if c.tool == workflows.ToolShell {
+		j.Shape = a.cfg.Gate.Shape(c.command, envOf(in.Sandbox, c.cwd), c.verdict)
+	}
 	return j, activityError(ctx, err)
+}
+
+// edited are the arguments of a shell call with a person's command in place of
+// the model's.
+func (a *Activities) edited(ctx context.Context, in workflows.JudgeInput) (*workflows.TextRef, error) {
+	if in.Call.Tool != workflows.ToolShell {
+		return nil, Refuse("Only a shell command can be changed.")
+	}
+	text, err := a.getText(ctx, in.Call.Args)
+	if err != nil {
+		return nil, err
+	}
+	var args workflows.ShellArgs
+	if err := decode(text, &args); err != nil {
+		return nil, Refuse(err.Error())
+	}
+	args.Command = in.Edit
+	data, err := json.Marshal(args)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the changed command: %w", err)
+	}
+	ref, err := a.putText(ctx, "arguments", string(data))
+	return &ref, err
 }
 
 // judgement is what history keeps of a verdict.

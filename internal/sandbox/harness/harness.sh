@@ -155,7 +155,7 @@ freeze() {
 
 # over tells whether the command itself has ended.
 over() {
-	[ -e "$run/done" ] && return 0
+	[ -e "$run/done" ] || [ ! -d "$run" ] && return 0
 	[ -e "$run/self" ] && [ -z "$(alive "$run/self")" ] && [ -z "$(members)" ]
 }
 
@@ -183,7 +183,9 @@ finish() {
 
 # watch ends the command after $1 seconds.
 watch() {
+	clock=
 	trap 'kill "$clock" 2>/dev/null; exit 0' TERM
+	[ -e "$run/done" ] && exit 0 # the signal may have come before the trap
 	sleep "$1" &
 	clock=$!
 	wait "$clock" || {

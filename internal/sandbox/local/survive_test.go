@@ -67,7 +67,11 @@ func TestHarnessKilled(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, b *local.Backend, dir string) {
 		s, ctx := openOne(t, b), t.Context()
-		spec := sandbox.ExecSpec{ID: "e", Command: "echo run >> runs; while :; do echo x >> beats; sleep 0.05; done"}
+		spec := sandbox.ExecSpec{
+			ID: "e", Command: "echo run >> runs; while :; do echo x >> beats; sleep 0.05; done",
+			// The clock outlives the harness, and this test: it is to end soon.
+			Limits: sandbox.Limits{Timeout: 15 * time.Second},
+		}
 		require.NoError(t, s.Start(ctx, spec))
 		require.Eventually(t, func() bool {
 			info, err := s.Stat(ctx, "beats")
