@@ -40,7 +40,7 @@ type Check struct {
 	Workspace string   `help:"Workspace root." default:"/workspace" placeholder:"DIR"`
 	JSON      bool     `name:"json" help:"Write one JSON object a line."`
 	Stdin     bool     `help:"Judge each line of standard input; ␊ stands for a newline in it."`
-	Command   []string `arg:"" optional:"" passthrough:"" help:"The command; its words are joined by blanks."`
+	Command   []string `arg:"" optional:"" passthrough:"partial" help:"The command; its words are joined by blanks."`
 }
 
 // Streams are where a run reads and writes.
@@ -63,6 +63,9 @@ func usage(format string, args ...any) error { return &UsageError{fmt.Errorf(for
 // Run judges the command or each line of standard input. It returns a
 // [*UsageError] for bad flags and a bad policy; warnings go to the error stream.
 func (c *Check) Run(io Streams) error {
+	if len(c.Command) > 1 && c.Command[0] == "--" {
+		c.Command = c.Command[1:]
+	}
 	env, err := c.env()
 	if err != nil {
 		return err
