@@ -120,20 +120,6 @@ type Policy struct {
 	File string `key:"file" default:"" shown:"built in" doc:"policy.yaml to use instead of the built-in policy."`
 }
 
-// Approvals is who may approve what, and for how long.
-type Approvals struct {
-	TTL       time.Duration `key:"ttl" default:"24h" doc:"An approval request expires after this."`
-	Approvers []string      `key:"approvers" default:"" shown:"none; in cmd/dev *" doc:"IDs and group names of approvers; '*' is everybody. Without any, risky calls are refused with a sentence."`
-	Risky     ApprovalRule  `key:"risky"`
-	Critical  ApprovalRule  `key:"critical" default.required:"2"`
-}
-
-// ApprovalRule is what one tier's approval takes.
-type ApprovalRule struct {
-	Required            int  `key:"required" default:"1" doc:"Distinct approvers that a request of this tier needs."`
-	RequesterMayApprove bool `key:"requester_may_approve" default:"false" doc:"Whether those who asked may count as approvers of this tier."`
-}
-
 // Web is the built-in browser chat.
 type Web struct {
 	Listen string   `key:"listen" default:"127.0.0.1:8466" doc:"host:port of the web chat; port 0 takes a free one. cmd/dev accepts loopback hosts only."`

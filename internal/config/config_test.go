@@ -45,8 +45,9 @@ func TestDefaultsAreTheContracts(t *testing.T) {
 	require.Equal(t, 120*time.Second, c.Sandbox.Timeout.Shell)
 	require.Equal(t, 24*time.Hour, c.Approvals.TTL)
 	require.Empty(t, c.Approvals.Approvers)
-	require.Equal(t, config.ApprovalRule{Required: 1}, c.Approvals.Risky)
-	require.Equal(t, config.ApprovalRule{Required: 2}, c.Approvals.Critical)
+	require.Equal(t, 1, c.Approvals.Risky.Required)
+	require.Equal(t, 2, c.Approvals.Critical.Required)
+	require.False(t, c.Approvals.Critical.RequesterMayApprove)
 	require.Equal(t, "127.0.0.1:8466", c.Web.Listen)
 	require.Equal(t, "socket", c.Slack.Mode)
 	require.Empty(t, c.Secrets())
@@ -89,6 +90,7 @@ func TestEveryKeyFromEverySource(t *testing.T) {
 		"web.tokens": "ada=one", "slack.bot_token": "xoxb-1", "slack.app_token": "xapp-1", "slack.mode": "http",
 		"slack.listen": "127.0.0.1:1", "slack.api_url": "http://h/api/", "discord.api_url": "http://h/v10",
 		"discord.gateway_url": "ws://h/", "temporal.tls.enabled": "true",
+		"approvals.sets": "oncall=grace", "approvals.channels": "C1=grace",
 	}
 	seen := map[string]string{}
 	for _, f := range config.Fields() {

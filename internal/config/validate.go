@@ -142,21 +142,6 @@ func (c *Config) checkSandbox(k *checker) {
 	k.positive("sandbox.timeout.install", c.Sandbox.Timeout.Install)
 }
 
-func (c *Config) checkApprovals(k *checker) {
-	a := c.Approvals
-	k.positive("approvals.ttl", a.TTL)
-	k.atLeastOne("approvals.risky.required", a.Risky.Required)
-	k.atLeastOne("approvals.critical.required", a.Critical.Required)
-	if len(a.Approvers) == 0 {
-		k.warn("approvals.approvers is empty: nobody may approve, so every call that needs an approval is refused")
-		return
-	}
-	if named := len(a.Approvers); !slices.Contains(a.Approvers, "*") && named < a.Critical.Required {
-		k.warn("approvals.approvers lists %d and approvals.critical.required is %d: "+
-			"unless one of them is a group, a critical call can never be approved", named, a.Critical.Required)
-	}
-}
-
 func (c *Config) checkWeb(k *checker) {
 	k.hostPort("web.listen", c.Web.Listen)
 	for i, s := range c.Web.Tokens {

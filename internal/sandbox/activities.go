@@ -85,8 +85,8 @@ type Config struct {
 	Gate    Gate
 	// Format writes what a call gave as the text that the model reads.
 	Format func(Output) string
-	// Rules says what an approval of a tier takes.
-	Rules    func(tier string) workflows.ApprovalRule
+	// Rules says what an approval of a tier takes in a channel.
+	Rules    func(tier, channel string) workflows.ApprovalRule
 	Timeouts Timeouts
 	// Workspace is the directory that a new workspace is a copy of; empty is an
 	// empty workspace. Workspaces are further ones by name.

@@ -33,6 +33,8 @@ type gate struct{}
 
 func (gate) Version() string { return "test" }
 
+func (gate) Shape(string, policy.Env, policy.Verdict) string { return "" }
+
 func (gate) Needs(string, policy.Env) policy.Needs { return policy.Needs{} }
 
 func (gate) Judge(command string, env policy.Env, _ policy.Facts) policy.Verdict {
@@ -93,7 +95,7 @@ func (r *rig) restartWith(g sandbox.Gate) {
 		Offers: []sandbox.Offer{{Backend: b, Queue: "sandbox-exec/host", Host: "host"}}, Default: "local", Blobs: r.blobs, Gate: g,
 		Format: format, Workspace: filepath.Join(r.dir, "seed"), TempDir: r.dir,
 		Timeouts: sandbox.Timeouts{Read: 30 * time.Second, Shell: 60 * time.Second, Install: 600 * time.Second},
-		Rules: func(tier string) workflows.ApprovalRule {
+		Rules: func(tier, _ string) workflows.ApprovalRule {
 			return workflows.ApprovalRule{Required: len(tier)}
 		},
 	})

@@ -224,7 +224,7 @@ func (a *Activities) CheckBinding(ctx context.Context, in workflows.BindingInput
 	}
 	res := workflows.BindingResult{Changed: what != "", What: what}
 	if a.cfg.Rules != nil && in.Tier != "" {
-		res.Rule = a.cfg.Rules(in.Tier)
+		res.Rule = a.cfg.Rules(in.Tier, in.Channel)
 	}
 	return res, nil
 }

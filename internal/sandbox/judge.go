@@ -71,7 +71,7 @@ func (a *Activities) JudgeToolCall(ctx context.Context, in workflows.JudgeInput)
 	if err != nil {
 		return workflows.Judgement{}, activityError(ctx, err)
 	}
-	j, err := a.judgement(ctx, c)
+	j, err := a.judgement(ctx, c, in.Channel)
 	j.Edited = edited
 	if c.tool == workflows.ToolShell {
 		j.Shape = a.cfg.Gate.Shape(c.command, envOf(in.Sandbox, c.cwd), c.verdict)
@@ -103,7 +103,7 @@ func (a *Activities) edited(ctx context.Context, in workflows.JudgeInput) (*work
 }
 
 // judgement is what history keeps of a verdict.
-func (a *Activities) judgement(ctx context.Context, c act) (workflows.Judgement, error) {
+func (a *Activities) judgement(ctx context.Context, c act, channel string) (workflows.Judgement, error) {
 	v := c.verdict
 	j := workflows.Judgement{
 		Tier: v.Tier.String(), Displayable: v.Displayable, Cwd: c.cwd, Timeout: c.timeout,
@@ -121,7 +121,7 @@ func (a *Activities) judgement(ctx context.Context, c act) (workflows.Judgement,
 	}
 	if v.Tier == policy.Risky || v.Tier == policy.Critical {
 		if a.cfg.Rules != nil {
-			j.Rule = a.cfg.Rules(j.Tier)
+			j.Rule = a.cfg.Rules(j.Tier, channel)
 		}
 		j.Detail, err = a.saveDetail(ctx, c)
 	}

@@ -159,6 +159,8 @@ type JudgeInput struct {
 	WorkflowID string     `json:"workflow_id"`
 	Sandbox    SandboxRef `json:"sandbox"`
 	Call       ToolCall   `json:"call"`
+	// Channel is where the session's thread is: approvers may differ there.
+	Channel string `json:"channel,omitempty"`
 	// Edit, when set, is judged in place of the call's command.
 	Edit string `json:"edit,omitempty"`
 }
@@ -225,8 +227,9 @@ type BindingInput struct {
 	Sandbox    SandboxRef `json:"sandbox"`
 	Call       ToolCall   `json:"call"`
 	Digest     string     `json:"digest"`
-	// Tier is what was judged.
-	Tier string `json:"tier,omitempty"`
+	// Tier is what was judged, and Channel where the session's thread is.
+	Tier    string `json:"tier,omitempty"`
+	Channel string `json:"channel,omitempty"`
 }
 
 // BindingResult answers [BindingInput].

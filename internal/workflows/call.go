@@ -125,7 +125,7 @@ func (s *session) judge(ctx workflow.Context, c *Call) {
 	sb := *s.st.Sandbox
 	var j Judgement
 	err := workflow.ExecuteActivity(gateOptions(ctx, sb.Queue), ActivityJudgeToolCall, JudgeInput{
-		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall,
+		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Channel: s.st.Thread.Channel,
 	}).Get(ctx, &j)
 	if err != nil {
 		sentence := sentenceOf(err)

@@ -122,7 +122,7 @@ func (s *session) edit(ctx workflow.Context, a *Approval, d Decision) (Outcome, 
 	sb := *s.st.Sandbox
 	var j Judgement
 	err := workflow.ExecuteActivity(gateOptions(ctx, sb.Queue), ActivityJudgeToolCall, JudgeInput{
-		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Edit: d.Edit,
+		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Channel: s.st.Thread.Channel, Edit: d.Edit,
 	}).Get(ctx, &j)
 	switch {
 	case a.State != ApprovalPending:

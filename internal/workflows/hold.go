@@ -109,7 +109,7 @@ func (s *session) verify(ctx workflow.Context, c *Call, a *Approval) {
 	sb := *s.st.Sandbox
 	var res BindingResult
 	err := workflow.ExecuteActivity(gateOptions(ctx, sb.Queue), ActivityCheckBinding, BindingInput{
-		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Digest: a.Digest, Tier: c.Judgement.Tier,
+		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Digest: a.Digest, Tier: c.Judgement.Tier, Channel: s.st.Thread.Channel,
 	}).Get(ctx, &res)
 	if s.st.Turn.Stop != nil || a.State != ApprovalPending {
 		return

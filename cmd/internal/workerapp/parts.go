@@ -10,12 +10,10 @@ import (
 
 	"github.com/countersign/countersign/internal/agent"
 	"github.com/countersign/countersign/internal/agent/tooloutput"
-	"github.com/countersign/countersign/internal/config"
 	"github.com/countersign/countersign/internal/control"
 	"github.com/countersign/countersign/internal/policy"
 	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/local"
-	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -60,6 +58,13 @@ func (a *App) sandboxes(ctx context.Context) (*sandbox.Activities, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := here.Sweep(); err != nil {
+		return nil, err
+	}
+	temp, err := a.tempDir()
+	if err != nil {
+		return nil, err
+	}
 	return sandbox.NewActivities(sandbox.Config{
 		Offers:  []sandbox.Offer{{Backend: here, Queue: a.hostQueue(), Host: a.host}},
 		Default: a.Config.Sandbox.Backend, Blobs: a.store, Gate: gate,
@@ -69,8 +74,22 @@ func (a *App) sandboxes(ctx context.Context) (*sandbox.Activities, error) {
 			Read: a.Config.Sandbox.Timeout.Read, Shell: a.Config.Sandbox.Timeout.Shell, Install: a.Config.Sandbox.Timeout.Install,
 		},
 		Workspace: a.Config.Sandbox.Workspace,
+		TempDir:   temp,
 		Log:       a.Log,
 	}), nil
+}
+
+// tempDir is an empty directory for snapshots in the making; what a killed
+// worker left in it is removed.
+func (a *App) tempDir() (string, error) {
+	dir := a.Dir.Join("tmp")
+	if err := os.RemoveAll(dir); err != nil {
+		return "", fmt.Errorf("clearing %s: %w", dir, err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", fmt.Errorf("making %s: %w", dir, err)
+	}
+	return dir, nil
 }
 
 // gate is the policy of the settings, or the built-in one.
@@ -93,22 +112,11 @@ func (a *App) gate() (*policy.Policy, error) {
 	return p, nil
 }
 
-// rule is what an approval of a tier takes, by the settings.
-func (a *App) rule(tier string) workflows.ApprovalRule {
-	set := a.Config.Approvals
-	of := map[string]config.ApprovalRule{"risky": set.Risky, "critical": set.Critical}
-	r, ok := of[tier]
-	if !ok {
-		r = config.ApprovalRule{Required: 1}
-	}
+// rule is what an approval of a tier takes in a channel, by the settings.
+func (a *App) rule(tier, channel string) workflows.ApprovalRule {
+	r := a.Config.Approvals.For(tier, channel)
 	return workflows.ApprovalRule{
-		Required: r.Required, RequesterMayApprove: r.RequesterMayApprove, Approvers: set.Approvers, TTL: set.TTL,
-	}
-}
-
-// warn says at start what a person who runs this must know.
-func (a *App) warn() {
-	if len(a.Config.Approvals.Approvers) == 0 {
-		a.Log.Warn("Nobody may approve: approvals.approvers is empty, so risky calls are refused", telemetry.KeyComponent, "worker")
+		Required: r.Required, RequesterMayApprove: r.RequesterMayApprove, Approvers: r.Approvers, TTL: r.TTL,
+		BreakGlass: r.BreakGlass, WidenAfter: r.WidenAfter, WidenTo: r.WidenTo, Notify: r.Notify,
 	}
 }

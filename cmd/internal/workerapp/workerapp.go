@@ -87,7 +87,6 @@ func (a *App) start(ctx context.Context) error {
 		}
 		a.workers = append(a.workers, w)
 	}
-	a.warn()
 	a.Log.Info("Worker is up", "host", a.host, telemetry.KeyNamespace, a.Config.Temporal.Namespace)
 	return nil
 }
