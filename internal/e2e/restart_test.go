@@ -1,0 +1,87 @@
+package e2e_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// After kill -9 and after Ctrl-C every thread is there and goes on: one at rest,
+// one with a request that waits, one with a command that runs.
+func TestStoppedAndStartedAgain(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]func(*dev, testing.TB){
+		"kill -9": func(d *dev, _ testing.TB) { d.kill() },
+		"Ctrl-C":  func(d *dev, t testing.TB) { d.interrupt(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := startDev(t)
+			ada := d.as("ada")
+			rest := ada.opens(t, "`echo one >> log`")
+			ada.sees(t, rest, "the first turn", answered(1))
+			asks := ada.opens(t, "`rm -rf build`")
+			card := ada.sees(t, asks, "a request", waiting).pending()[0]
+			busy := ada.opens(t, "``for i in $(seq 20); do echo $i | tee -a log; sleep 1; done``")
+			th := ada.sees(t, busy, "the command runs", running(1))
+			c := th.calls(1)[0]
+			await(t, within, "it has begun", func() (string, bool) {
+				s := ada.output(t, c.ID, "stdout", 0)
+				return s, s != ""
+			})
+
+			stop(d, t)
+			d.up(t)
+			var threads []thread
+			ada.get(t, "/channels/general/threads", &threads)
+			require.Len(t, threads, 3)
+			ada.says(t, rest, "`echo two >> log`, `cat log`")
+			th = ada.sees(t, rest, "the one at rest goes on", answered(2))
+			require.Contains(t, th.answer(2).Text, "one\ntwo\n")
+			require.Equal(t, card.ID, ada.thread(t, asks).pending()[0].ID, "the same card")
+			require.Equal(t, "recorded", ada.click(t, card, "approve", nil).Outcome)
+			th = ada.sees(t, asks, "the one that waited goes on", answered(1))
+			th = ada.sees(t, busy, "the busy one ends", answered(1))
+			ran(t, th.calls(1)[0])
+			require.Equal(t, seq(20), th.inWorkspace(t, "log"))
+			require.Equal(t, seq(20), ada.output(t, c.ID, "stdout", 0))
+			for _, id := range []string{rest, asks, busy} {
+				th := ada.thread(t, id)
+				once(t, th)
+				ran(t, th.calls(1)[0])
+			}
+		})
+	}
+}
+
+// cmd/dev killed at any moment of the main job: every command runs once, every
+// message is taken once, every message of ours stands there once.
+func TestKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	d := startDev(t)
+	ada := d.as("ada")
+	id := ada.opens(t, "`echo 1 >> log`")
+	const turns = 6
+	for n := 2; n <= turns; n++ {
+		ada.insist(t, "/threads/"+id+"/messages", fmt.Sprintf("`echo %d >> log`", n))
+		time.Sleep(time.Duration(rand.IntN(1200)) * time.Millisecond)
+		d.kill()
+		d.up(t)
+	}
+	ada.insist(t, "/threads/"+id+"/messages", "`echo end`")
+	th := ada.sees(t, id, "the answer to the last", func(th thread) bool {
+		answers := th.all("answer")
+		return len(answers) > 0 && contains(answers[len(answers)-1].Text, "echo end")
+	})
+	require.Equal(t, seq(turns), th.inWorkspace(t, "log"), "each once, in order")
+	require.Len(t, th.all("user"), turns+1)
+	once(t, th)
+	for _, m := range th.all("turn") {
+		for _, c := range m.ToolCalls {
+			require.Contains(t, []string{"completed", "running"}, c.State, "%+v", c)
+		}
+	}
+}
