@@ -72,7 +72,7 @@ func (s *session) hold(ctx workflow.Context, c *Call, rule ApprovalRule) *Approv
 func (s *session) showApproval(ctx workflow.Context, c *Call, a *Approval, v *ApprovalView) {
 	v.ID, v.State, v.CallID, v.Digest = a.ID, ApprovalPending, c.ID, a.Digest
 	v.Cwd, v.Backend, v.Workspace = c.Judgement.Cwd, s.st.Backend, s.st.Workspace
-	v.Required, v.Approvers = a.Rule.Required, a.Rule.Approvers
+	v.takes(a.Rule)
 	v.RequestedBy = s.st.Turn.Requesters
 	v.ExpiresAt = a.CreatedAt.Add(a.Rule.TTL)
 	v.Queued = len(s.st.Queue)
@@ -82,6 +82,12 @@ func (s *session) showApproval(ctx workflow.Context, c *Call, a *Approval, v *Ap
 	s.cardChanged()
 	s.liveness(ctx)
 	s.step(ctx)
+}
+
+// takes shows what an approval takes.
+func (v *ApprovalView) takes(r ApprovalRule) {
+	v.Required, v.Approvers, v.RequesterMayApprove = r.Required, r.Approvers, r.RequesterMayApprove
+	v.BreakGlass, v.Notify = r.BreakGlass, r.Notify
 }
 
 // approvalButtons: no approve button where the card does not show all of it.
@@ -198,6 +204,9 @@ func (s *session) settle(ctx workflow.Context, a *Approval, state string, by Act
 		v.State, v.Votes, v.DecidedAt, v.BrokeGlass = state, slices.Clone(a.Votes), d.At, a.BrokeGlass && state == ApprovalApproved
 		if d.Changes {
 			v.Text = d.Reason
+		}
+		if by.ID != "" {
+			v.DecidedBy = &by
 		}
 		p.View.Buttons = nil
 		p.Final = state != ApprovalApproved

@@ -163,7 +163,8 @@ func (s *session) edited(ctx workflow.Context, a *Approval, c *Call, j *Judgemen
 		v.Original = cutText(before.Command.Text, MaxShownCommand)
 	}
 	v.Command, v.Displayable, v.Detail, v.Reasons, v.Digest = j.Command, j.Displayable, j.Detail, j.Reasons, j.Digest
-	v.Required, v.Approvers, v.EditedBy, v.Votes = a.Rule.Required, a.Rule.Approvers, &d.By, nil
+	v.EditedBy, v.Votes = &d.By, nil
+	v.takes(a.Rule)
 	if j.Tier == "risky" || j.Tier == "critical" {
 		v.Tier = j.Tier
 	}

@@ -156,7 +156,8 @@ func (s *session) stillCount(ctx workflow.Context, a *Approval, now ApprovalRule
 	a.Votes, a.Quorum, a.BrokeGlass, a.GrantFor = kept, false, false, 0
 	if p := s.approvalPost(a.ID); p != nil {
 		v := p.View.Approval
-		v.Votes, v.Approvers, v.Required = slices.Clone(kept), a.Rule.Approvers, a.Rule.Required
+		v.Votes = slices.Clone(kept)
+		v.takes(a.Rule)
 		v.Remark = "A vote does not count any more: who gave it may not approve now."
 		s.changed(p)
 	}

@@ -187,9 +187,18 @@ type ApprovalView struct {
 	Required  int       `json:"required"`
 	Votes     []Vote    `json:"votes,omitempty"`
 	// Approvers are the IDs and groups that may approve; "*" is everybody.
-	Approvers   []string  `json:"approvers,omitempty"`
+	Approvers []string `json:"approvers,omitempty"`
+	// RequesterMayApprove says whether those in RequestedBy count too.
+	RequesterMayApprove bool `json:"requester_may_approve,omitempty"`
+	// BreakGlass are the IDs and groups that may approve alone, with a reason.
+	BreakGlass []string `json:"break_glass,omitempty"`
+	// Notify are those whom the card pings once, when it is posted; empty pings
+	// the approvers.
+	Notify      []string  `json:"notify,omitempty"`
 	RequestedBy []Actor   `json:"requested_by,omitempty"`
 	DecidedAt   time.Time `json:"decided_at,omitzero"`
+	// DecidedBy ended the request, also where that was no vote on it: a stop.
+	DecidedBy *Actor `json:"decided_by,omitempty"`
 	// Result is filled when an approved call has ended.
 	CallState  string        `json:"call_state,omitempty"`
 	ExitCode   *int          `json:"exit_code,omitempty"`
