@@ -16,7 +16,9 @@ It connects to Temporal as TEMPORAL_ADDRESS and its kin say. On the data directo
 one's settings and serves its web chat.`
 
 type cli struct {
-	Run runCmd `cmd:"" default:"withargs" help:"Serve the chat services whose tokens are set."`
+	Run    runCmd    `cmd:"" default:"withargs" help:"Serve the chat services whose tokens are set (the default)."`
+	Policy policyCmd `cmd:"" help:"Look at what the gate makes of commands."`
+	Audit  auditCmd  `cmd:"" help:"Look at the record of what was asked, decided and run."`
 }
 
 type runCmd struct {

@@ -276,3 +276,9 @@ func timedOut(err error) bool {
 	var update *client.WorkflowUpdateServiceTimeoutOrCanceledError
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &deadline) || errors.As(err, &canceled) || errors.As(err, &update)
 }
+
+// AuditHead answers the head of a session's audit chain, also of one that has
+// ended.
+func (c *Client) AuditHead(ctx context.Context, workflowID string) (workflows.AuditHead, error) {
+	return query[workflows.AuditHead](ctx, c, workflowID, workflows.QueryAuditHead)
+}

@@ -66,6 +66,24 @@ func (f Flags) Connected(
 	return Serve(ctx, service)
 }
 
+// Once loads the settings, connects to Temporal and runs one thing.
+func (f Flags) Once(ctx context.Context, e *Env, run func(context.Context, *config.Config, client.Client) error) error {
+	c, _, err := f.Load(e, nil)
+	if err != nil {
+		return err
+	}
+	log, err := Logger(e, c)
+	if err != nil {
+		return err
+	}
+	t, err := dial(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	return run(ctx, c, t)
+}
+
 // Serve waits until ctx ends or a service fails, and stops them all, the last
 // first.
 func Serve(ctx context.Context, services ...Service) error {
