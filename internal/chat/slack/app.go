@@ -28,6 +28,11 @@ var ErrRefused = errors.New("slack refuses this installation")
 type Config struct {
 	BotToken telemetry.Secret
 	AppToken telemetry.Secret
+	// Mode is "socket", the default, or [ModeHTTP], which needs SigningSecret and
+	// Listen, host:port.
+	Mode          string
+	SigningSecret telemetry.Secret
+	Listen        string
 	// APIURL is the Web API's base and ends in /api/; empty is Slack's own.
 	APIURL string
 	// MentionsOnly: in channels only messages that mention the bot are messages to
@@ -211,9 +216,14 @@ func (a *App) Queues() (post, edit string) {
 func (a *App) Poster() chat.Poster { return &poster{app: a} }
 
 // Run receives until ctx ends, then lets what it is working on finish. It may be
-// called once. An error means that Slack refuses the app's token.
+// called once. An error means that Slack refuses the app's token, or, in HTTP mode,
+// that the port cannot be listened on.
 func (a *App) Run(ctx context.Context) error {
-	err := a.receive(ctx)
+	receive := a.receive
+	if a.cfg.Mode == ModeHTTP {
+		receive = a.serve
+	}
+	err := receive(ctx)
 	close(a.closing)
 	a.wg.Wait()
 	return err

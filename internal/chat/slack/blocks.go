@@ -30,8 +30,6 @@ type ref struct {
 	Digest   string `json:"d,omitempty"`
 	// Command is what a picker or form is for.
 	Command string `json:"c,omitempty"`
-	// Asker is who typed a command whose form this is.
-	Asker string `json:"u,omitempty"`
 }
 
 func refOf(t workflows.Thread) ref { return ref{Thread: t.Channel + "/" + t.ID} }

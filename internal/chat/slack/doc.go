@@ -1,4 +1,4 @@
-// Package slack is the Slack adapter: it receives over Socket Mode what people
+// Package slack is the Slack adapter: it receives, over Socket Mode or HTTP, what people
 // write and click, hands it to the sessions, and writes the sessions' messages
 // into their threads.
 //

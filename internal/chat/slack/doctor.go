@@ -73,6 +73,10 @@ func (d *doctor) tokens() {
 	default:
 		d.add("bot token", CheckOK, "It has a bot token's form.", "")
 	}
+	if d.cfg.Mode == ModeHTTP {
+		d.signing()
+		return
+	}
 	const appFix = "Make an app-level token with the scope connections:write under “Basic Information” and put it into slack.app_token."
 	switch t := d.cfg.AppToken.Reveal(); {
 	case t == "":
@@ -82,6 +86,15 @@ func (d *doctor) tokens() {
 	default:
 		d.add("app token", CheckOK, "It has an app-level token's form.", "")
 	}
+}
+
+// signing looks at what HTTP mode needs in the app token's place.
+func (d *doctor) signing() {
+	if !d.cfg.SigningSecret.IsSet() {
+		d.add("signing secret", CheckFailed, "slack.signing_secret is not set; http mode needs it.", "Copy the Signing Secret from the app's page “Basic Information”.")
+		return
+	}
+	d.add("signing secret", CheckOK, "It is set.", "")
 }
 
 // team asks who the token speaks for, and looks at its scopes.
@@ -179,7 +192,7 @@ func (d *doctor) groups(ctx context.Context, id identity) {
 
 // connection opens a socket and waits for Slack's hello.
 func (d *doctor) connection(ctx context.Context) {
-	if !d.cfg.AppToken.IsSet() {
+	if !d.cfg.AppToken.IsSet() || d.cfg.Mode == ModeHTTP {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, doctorWithin)

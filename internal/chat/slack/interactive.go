@@ -211,16 +211,16 @@ func (a *App) click(ctx context.Context, i interaction, r ref, c chat.Click) {
 
 // settle puts what was answered in the place of a question's buttons.
 func (a *App) settle(ctx context.Context, i interaction, answered string) {
-	question := slack.NewSectionBlock(slack.NewTextBlockObject(slack.MarkdownType, cut(i.Message.Text, maxSection), false, false), nil, nil)
-	r := rendered{
-		text:   cut(i.Message.Text, maxText/2),
-		blocks: withIDs("settled", []slack.Block{question, slack.NewContextBlock("", plain(answered, maxContext))}),
+	var blocks []slack.Block
+	for _, b := range i.Message.Blocks {
+		var text string
+		if b.Type == string(slack.MBTMarkdown) && json.Unmarshal(b.Text, &text) == nil {
+			blocks = append(blocks, slack.NewMarkdownBlock("", text))
+		}
 	}
-	if strings.TrimSpace(i.Message.Text) == "" {
-		r.blocks = r.blocks[1:]
-	}
-	_, _, _, err := a.api.UpdateMessageContext(ctx, a.here(i).Channel, i.Container.TS, r.options()...)
-	if err != nil {
+	blocks = append(blocks, slack.NewContextBlock("", plain(answered, maxContext)))
+	r := rendered{text: plainFallback(unescape(i.Message.Text) + "\n" + answered), blocks: withIDs("settled", blocks)}
+	if _, _, _, err := a.api.UpdateMessageContext(ctx, a.here(i).Channel, i.Container.TS, r.options()...); err != nil {
 		a.log.Warn("Question could not be settled", telemetry.KeyError, detail(err))
 	}
 }

@@ -177,7 +177,7 @@ func markdownContent(key, text string) content {
 	c := content{}
 	if len(parts) > maxParts {
 		c.file, c.whole = fileName(key), text
-		parts = []string{parts[0] + "\n\n*This is the beginning; the whole text is in the file " + c.file + ".*"}
+		parts = []string{beginning(safe, markdownPart-500) + "\n\n*This is the beginning; the whole text is in the file " + c.file + ".*"}
 	}
 	for _, p := range parts {
 		c.parts = append(c.parts, rendered{
@@ -186,6 +186,30 @@ func markdownContent(key, text string) content {
 		})
 	}
 	return c
+}
+
+// beginning is the first lines of Markdown, at most n characters; a fenced block
+// that it cuts is closed.
+func beginning(s string, n int) string {
+	head := []rune(s)
+	head = head[:min(n, len(head))]
+	text := string(head)
+	if i := strings.LastIndexByte(text, '\n'); i > len(text)/2 {
+		text = text[:i]
+	}
+	fence := ""
+	for line := range strings.SplitSeq(text, "\n") {
+		switch mark := fenceOf(line); {
+		case fence != "" && closes(line, fence):
+			fence = ""
+		case fence == "" && mark != "":
+			fence = mark
+		}
+	}
+	if fence != "" {
+		text += "\n" + fence
+	}
+	return text
 }
 
 // fileName names the file that holds a text whole.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -260,14 +261,31 @@ func (p *poster) postText(ctx context.Context, t workflows.Thread, c content, ke
 	return first, nil
 }
 
-// upload shares a text as a file in the thread.
+// upload shares a text as a file in the thread. The bytes are sent as they are:
+// slack-go would wrap them in a form whose end not every server takes.
 func (p *poster) upload(ctx context.Context, t workflows.Thread, name, text string) error {
-	_, err := p.app.api.UploadFileContext(ctx, slack.UploadFileParameters{
-		Reader: strings.NewReader(text), FileSize: len(text), Filename: name, Title: name,
-		Channel: t.Channel, ThreadTimestamp: t.ID,
-	})
+	u, err := p.app.api.GetUploadURLExternalContext(ctx, slack.GetUploadURLExternalParameters{FileName: name, FileSize: len(text)})
+	if err != nil {
+		return fmt.Errorf("asking where to upload %s: %w", name, mapped(err))
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.UploadURL, strings.NewReader(text))
+	if err != nil {
+		return fmt.Errorf("uploading %s: %w", name, err)
+	}
+	req.Header.Set("Content-Type", "application/octet-stream")
+	resp, err := p.app.api.gate.Do(req)
 	if err != nil {
 		return fmt.Errorf("uploading %s: %w", name, mapped(err))
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("uploading %s: Slack answered %s", name, resp.Status)
+	}
+	_, err = p.app.api.CompleteUploadExternalContext(ctx, slack.CompleteUploadExternalParameters{
+		Files: []slack.FileSummary{{ID: u.FileID, Title: name}}, Channel: t.Channel, ThreadTimestamp: t.ID,
+	})
+	if err != nil {
+		return fmt.Errorf("sharing %s: %w", name, mapped(err))
 	}
 	return nil
 }

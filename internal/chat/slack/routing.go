@@ -215,7 +215,9 @@ type message struct {
 		TS   string `json:"ts"`
 	} `json:"edited"`
 	Blocks []struct {
-		BlockID string `json:"block_id"`
+		Type    string          `json:"type"`
+		BlockID string          `json:"block_id"`
+		Text    json.RawMessage `json:"text"`
 	} `json:"blocks"`
 	Files    []file `json:"files"`
 	Metadata struct {

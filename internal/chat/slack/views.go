@@ -113,7 +113,7 @@ func pickerView(c command, parsed chat.Command, rows []workflows.SessionRow) sla
 		values = append(values, r.Thread.Channel+"/"+r.Thread.ID)
 		labels = append(labels, cut(chat.Shown(r.Title), 50)+" · "+r.Backend)
 	}
-	at := ref{Thread: c.Channel + "/", Command: encodeCommand(parsed), Asker: c.User}
+	at := ref{Thread: c.Channel + "/", Command: encodeCommand(parsed)}
 	v := modal(viewPicker, title(parsed.Verb), at.encode(), selectInput(inputSession, "Session", false, values, labels))
 	return withSubmit(v, "Go on")
 }
