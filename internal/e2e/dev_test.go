@@ -2,6 +2,8 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"errors"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -30,6 +32,7 @@ type dev struct {
 	home      string // working directory of the processes
 	dir       string // data directory
 	workspace string // what sessions get a copy of
+	listen    string // web.listen
 	env       []string
 	args      []string
 }
@@ -38,7 +41,7 @@ type dev struct {
 func newDev(t testing.TB, args ...string) *dev {
 	t.Helper()
 	home := t.TempDir()
-	d := &dev{home: home, dir: filepath.Join(home, "data"), workspace: filepath.Join(home, "project"), args: args}
+	d := &dev{home: home, dir: filepath.Join(home, "data"), workspace: filepath.Join(home, "project"), listen: "127.0.0.1:0", args: args}
 	require.NoError(t, os.MkdirAll(filepath.Join(d.workspace, "build"), 0o755))
 	for name, content := range map[string]string{"README.md": "A project.\n", "build/out": "made\n", "s.sh": "echo one > ran\n"} {
 		require.NoError(t, os.WriteFile(filepath.Join(d.workspace, name), []byte(content), 0o644))
@@ -57,7 +60,7 @@ func startDev(t testing.TB, args ...string) *dev {
 // up starts cmd/dev and waits until it says that all is up.
 func (d *dev) up(t testing.TB) {
 	t.Helper()
-	args := append([]string{"--data-dir", d.dir, "--workspace", d.workspace, "--model", "offline", "--web-listen", "127.0.0.1:0"}, d.args...)
+	args := append([]string{"--data-dir", d.dir, "--workspace", d.workspace, "--web-listen", d.listen}, d.args...)
 	d.process = start(t, "dev", d.home, d.env, args...)
 	d.published = await(t, within, "cmd/dev is up", func() (published, bool) {
 		require.True(t, d.process.running(), "cmd/dev ended:\n%s", d.process.printed())
@@ -155,3 +158,13 @@ func (d *dev) inProject(t testing.TB, name string) string {
 }
 
 func lines(s string) []string { return strings.Split(strings.TrimRight(s, "\n"), "\n") }
+
+// freePort is one that nothing listens on now.
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, errors.Join(err, l.Close()))
+	return port
+}
