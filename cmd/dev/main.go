@@ -14,6 +14,7 @@ All state is in the data directory; stop it however you like, threads go on at t
 
 type cli struct {
 	Run   runCmd   `cmd:"" default:"withargs" help:"Run until stopped (the default)."`
+	Bench benchCmd `cmd:"" help:"Measure, as ratios to a yardstick of the same run."`
 	Smoke smokeCmd `cmd:"" help:"Start everything, run the main job once, stop, and say whether it worked."`
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -258,41 +257,8 @@ func (s *smoke) await(ctx context.Context, what string, done func(smokeThread) (
 	}
 }
 
-// call makes one request of the web chat's API.
 func (s *smoke) call(ctx context.Context, method, path string, in, out any) error {
-	var body io.Reader
-	if in != nil {
-		data, err := json.Marshal(in)
-		if err != nil {
-			return fmt.Errorf("encoding the request: %w", err)
-		}
-		body = bytes.NewReader(data)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, s.dev.published.WebURL+"/api/v1"+path, body)
-	if err != nil {
-		return fmt.Errorf("making the request: %w", err)
-	}
-	req.Header.Set("Authorization", "Bearer "+s.dev.published.Token)
-	req.Header.Set("X-Act-As", "ada")
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("asking the web chat: %w", err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return fmt.Errorf("reading the web chat's answer: %w", err)
-	}
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, bytes.TrimSpace(data))
-	}
-	if err := json.Unmarshal(data, out); err != nil {
-		return fmt.Errorf("decoding the web chat's answer: %w", err)
-	}
-	return nil
+	return s.dev.chat().call(ctx, method, path, in, out)
 }
 
 func (s *smoke) print(w io.Writer) {

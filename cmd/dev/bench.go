@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/countersign/countersign/cmd/internal/process"
+)
+
+// benchCmd measures. Its figures are ratios to a yardstick taken in the same
+// run, or stand against a stated budget: this machine's speed is no result.
+type benchCmd struct {
+	JSON bool     `help:"Print one JSON object." name:"json"`
+	Name []string `arg:"" optional:"" help:"What to measure; all that exist by default."`
+}
+
+// benchReport is what --json prints.
+type benchReport struct {
+	CPUs    int           `json:"cpus"`
+	Results []benchResult `json:"results"`
+}
+
+// benchResult is one figure. Samples are in Unit, milliseconds unless it says
+// else.
+type benchResult struct {
+	Name      string          `json:"name"`
+	Unit      string          `json:"unit"`
+	N         int             `json:"n"`
+	P50       float64         `json:"p50"`
+	P99       float64         `json:"p99"`
+	Samples   []float64       `json:"samples"`
+	Yardstick *benchYardstick `json:"yardstick"`
+	// Ratio is P50 by the yardstick's, Budget what it may be; without a yardstick
+	// Budget is in Unit.
+	Ratio  *float64 `json:"ratio"`
+	Budget *float64 `json:"budget"`
+	Pass   bool     `json:"pass"`
+}
+
+type benchYardstick struct {
+	Name    string    `json:"name"`
+	P50     float64   `json:"p50"`
+	Samples []float64 `json:"samples"`
+}
+
+// benchmark measures one thing; budget 0 means that none is set.
+type benchmark struct {
+	name   string
+	unit   string
+	budget float64
+	// run returns samples and those of the yardstick, named by what.
+	run func(context.Context, *process.Env) (samples, yardstick []float64, what string, err error)
+}
+
+func benchmarks() []benchmark {
+	return []benchmark{
+		{name: "noop_activity", unit: "ms", budget: 2, run: benchNoop},
+		{name: "tool_call", unit: "ms", budget: 4, run: benchToolCall},
+		{name: "approval_to_exec", unit: "ms", budget: 4, run: benchApproval},
+		{name: "local_exec", unit: "ms", run: benchLocalExec},
+		{name: "policy", unit: "µs", budget: 50, run: benchPolicy},
+	}
+}
+
+// Run measures what was named. Its exit code is 0 when everything was measured,
+// also when a budget is missed, and 2 for an unknown name.
+func (c *benchCmd) Run(ctx context.Context, e *process.Env) error {
+	chosen, err := c.choose()
+	if err != nil {
+		_, _ = fmt.Fprintf(e.Stderr, "dev: %v\n", err)
+		return process.ExitError{Code: process.ExitUsage}
+	}
+	report := benchReport{CPUs: runtime.NumCPU(), Results: []benchResult{}}
+	for _, b := range chosen {
+		samples, yardstick, what, err := b.run(ctx, e)
+		if err != nil {
+			return fmt.Errorf("measuring %s: %w", b.name, err)
+		}
+		report.Results = append(report.Results, b.result(samples, yardstick, what))
+	}
+	if c.JSON {
+		if err := json.NewEncoder(e.Stdout).Encode(report); err != nil {
+			return fmt.Errorf("writing the report: %w", err)
+		}
+		return nil
+	}
+	report.print(e.Stdout)
+	return nil
+}
+
+func (c *benchCmd) choose() ([]benchmark, error) {
+	all := benchmarks()
+	if len(c.Name) == 0 {
+		return all, nil
+	}
+	var chosen []benchmark
+	for _, name := range c.Name {
+		i := slices.IndexFunc(all, func(b benchmark) bool { return b.name == name })
+		if i < 0 {
+			var names []string
+			for _, b := range all {
+				names = append(names, b.name)
+			}
+			return nil, fmt.Errorf("bench: there is no %q; there is: %s", name, strings.Join(names, ", "))
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}
+
+func (b benchmark) result(samples, yardstick []float64, what string) benchResult {
+	r := benchResult{
+		Name: b.name, Unit: b.unit, N: len(samples), P50: percentile(samples, 50), P99: percentile(samples, 99),
+		Samples: samples, Pass: true,
+	}
+	measured := r.P50
+	if len(yardstick) > 0 {
+		r.Yardstick = &benchYardstick{Name: what, P50: percentile(yardstick, 50), Samples: yardstick}
+		ratio := r.P50 / r.Yardstick.P50
+		r.Ratio, measured = &ratio, ratio
+	}
+	if b.budget > 0 {
+		r.Budget, r.Pass = &b.budget, measured <= b.budget
+	}
+	return r
+}
+
+// percentile is the nearest-rank percentile, 0 without samples.
+func percentile(samples []float64, p int) float64 {
+	if len(samples) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(samples))
+	return s[min((len(s)*p+99)/100, len(s))-1]
+}
+
+func (r benchReport) print(w io.Writer) {
+	_, _ = fmt.Fprintf(w, "%d CPUs\n", r.CPUs)
+	for _, x := range r.Results {
+		line := fmt.Sprintf("%-17s p50 %8.2f %-2s p99 %8.2f %-2s n %d", x.Name, x.P50, x.Unit, x.P99, x.Unit, x.N)
+		if x.Ratio != nil {
+			line += fmt.Sprintf("  %.1f × %s (%.2f)", *x.Ratio, x.Yardstick.Name, x.Yardstick.P50)
+		}
+		if x.Budget != nil {
+			line += fmt.Sprintf("  budget %g", *x.Budget)
+			if !x.Pass {
+				line += "  MISSED"
+			}
+		}
+		_, _ = fmt.Fprintln(w, line)
+	}
+}
