@@ -11,9 +11,7 @@ const (
 	maxHeader     = 150   // text of a header block
 	maxContext    = 2000  // an element of a context block
 	maxButton     = 75    // a button's or option's label
-	maxValue      = 2000  // a button's value
 	maxBlockID    = 255   // block_id and action_id
-	maxBlocks     = 50    // blocks of a message
 	maxViewBlocks = 100   // blocks of a modal
 	maxOptions    = 100   // options of a select
 	maxMarkdown   = 12000 // all markdown blocks of a message together
@@ -27,14 +25,14 @@ const (
 // What we use of it: a margin, because Slack counts in ways that it does not say.
 const (
 	// markdownPart is the length of one part of an answer.
-	markdownPart = 11000
+	markdownPart = maxMarkdown - 1000
 	// maxParts is how many messages an answer may take before it becomes a file.
 	maxParts = 3
 	// shownCommand is the longest command that an approval card shows whole, and
 	// so lets be approved from the card.
 	shownCommand = maxInput
 	// cardText is all text of a card, cardLine one line or box of it.
-	cardText = 12000
+	cardText = maxBlocksText - 1200
 	cardLine = 3200
 	// shownLine bounds a command's line and a line of output on a turn card.
 	shownLine = 300

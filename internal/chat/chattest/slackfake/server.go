@@ -140,7 +140,6 @@ type Server struct {
 	lastTS     int64
 	lastID     int
 	sockets    sockets
-	groupsDown bool
 }
 
 // Call is one call of the Web API.

@@ -30,7 +30,6 @@ type sockets struct {
 // writes, while its TCP connection stays open.
 type conn struct {
 	ws      *websocket.Conn
-	number  int
 	mu      sync.Mutex
 	frozen  chan struct{}
 	once    sync.Once
@@ -79,7 +78,6 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	c := &conn{ws: ws, frozen: make(chan struct{}), closed: make(chan struct{}), acks: map[string]chan json.RawMessage{}}
 	k.mu.Lock()
 	k.opened++
-	c.number = k.opened
 	k.conns = append(k.conns, c)
 	n := len(k.conns)
 	k.mu.Unlock()
