@@ -27,6 +27,7 @@ const (
 	VerbStatus  Verb = "status"
 	VerbHistory Verb = "history"
 	VerbGrants  Verb = "grants"
+	VerbRevoke  Verb = "revoke" // typed as `grants revoke <id>`
 	VerbFiles   Verb = "files"
 	VerbHelp    Verb = "help"
 )
@@ -47,6 +48,8 @@ type Command struct {
 	Root string
 	// From is the session that `new --from` copies.
 	From string
+	// Grant is the standing permission that `grants revoke` ends.
+	Grant string
 	// Path is what `files` is asked for; empty is the workspace's root.
 	Path string
 }
@@ -87,7 +90,7 @@ func parseCommand(words []word, backends []string) (Command, bool, error) {
 	}
 	args := words[1:]
 	switch verb {
-	case VerbStop, VerbPause, VerbDone, VerbDestroy, VerbList, VerbStatus, VerbHistory, VerbGrants, VerbHelp:
+	case VerbStop, VerbPause, VerbDone, VerbDestroy, VerbList, VerbStatus, VerbHistory, VerbHelp:
 		return Command{Verb: verb}, len(args) == 0, nil
 	case VerbSwitch:
 		return parseSwitch(args, backends)
@@ -103,6 +106,9 @@ func parseCommand(words []word, backends []string) (Command, bool, error) {
 	case VerbModel:
 		ok := len(args) == 1 && !args[0].quoted && plainName(args[0].text)
 		return Command{Verb: verb, Model: first(args)}, ok, nil
+	case VerbGrants:
+		c, ok := parseGrants(args)
+		return c, ok, nil
 	case VerbFiles:
 		ok := len(args) == 0 || (len(args) == 1 && !isFlag(args[0]))
 		return Command{Verb: verb, Path: first(args)}, ok, nil
@@ -185,6 +191,17 @@ func parseNew(args []word) (Command, bool) {
 		c.From = args[1].text
 	}
 	return c, c.From != ""
+}
+
+// parseGrants reads `grants` and `grants revoke <id>`.
+func parseGrants(args []word) (Command, bool) {
+	switch {
+	case len(args) == 0:
+		return Command{Verb: VerbGrants}, true
+	case len(args) == 2 && !args[0].quoted && strings.EqualFold(args[0].text, string(VerbRevoke)) && plainName(args[1].text):
+		return Command{Verb: VerbRevoke, Grant: args[1].text}, true
+	}
+	return Command{}, false
 }
 
 // parseTask reads `[run] [flags] [--] <task>`.

@@ -98,6 +98,24 @@ func (d *Delivery) PostMessage(ctx context.Context, in workflows.PostInput) (wor
 	return res, nil
 }
 
+// CheckMembership looks at who still is in the groups that a vote rests on. On a
+// platform that cannot tell, nobody is in any.
+func (d *Delivery) CheckMembership(ctx context.Context, in workflows.MembershipInput) (workflows.MembershipResult, error) {
+	m, ok := d.Poster.(Members)
+	if !ok {
+		people := slices.Clone(in.People)
+		for i := range people {
+			people[i].Groups = nil
+		}
+		return workflows.MembershipResult{People: people}, nil
+	}
+	people, err := m.Members(ctx, in.Thread, in.People)
+	if err != nil {
+		return workflows.MembershipResult{}, d.fail(ctx, "looking up group members", err)
+	}
+	return workflows.MembershipResult{People: people}, nil
+}
+
 // errStopping makes Temporal run the activity again at once, on another bot.
 var errStopping = errors.New("the bot is stopping")
 

@@ -299,6 +299,54 @@ func TestEditFollowsARunningCommand(t *testing.T) {
 	require.Contains(t, w.texts()[0], "✓ make")
 }
 
+// knowing is a wall of a platform that knows its groups.
+type knowing struct {
+	*wall
+	groups map[string][]string
+}
+
+func (k knowing) Members(_ context.Context, _ workflows.Thread, people []workflows.Actor) ([]workflows.Actor, error) {
+	if k.err != nil {
+		return nil, k.err
+	}
+	var out []workflows.Actor
+	for _, p := range people {
+		p.Groups = k.groups[p.ID]
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+func TestMembershipIsLookedUp(t *testing.T) {
+	t.Parallel()
+	in := workflows.MembershipInput{Thread: room, Approvers: []string{"oncall"}, People: []workflows.Actor{{ID: "kim", Groups: []string{"oncall"}}, {ID: "mo", Groups: []string{"oncall"}}}}
+	check := func(p chat.Poster) ([]workflows.Actor, error) {
+		var s testsuite.WorkflowTestSuite
+		env := s.NewTestActivityEnvironment()
+		d, _ := newDelivery(&wall{})
+		d.Poster = p
+		env.RegisterActivity(d)
+		v, err := env.ExecuteActivity(workflows.ActivityCheckMembership, in)
+		if err != nil {
+			return nil, err
+		}
+		var res workflows.MembershipResult
+		require.NoError(t, v.Get(&res))
+		return res.People, nil
+	}
+	got, err := check(knowing{&wall{}, map[string][]string{"kim": {"oncall", "dev"}}})
+	require.NoError(t, err)
+	require.Equal(t, []workflows.Actor{{ID: "kim", Groups: []string{"oncall", "dev"}}, {ID: "mo"}}, got)
+
+	got, err = check(&wall{})
+	require.NoError(t, err)
+	require.Equal(t, []workflows.Actor{{ID: "kim"}, {ID: "mo"}}, got, "who cannot be looked up is in no group")
+	require.Equal(t, []string{"oncall"}, in.People[0].Groups)
+
+	_, err = check(knowing{wall: &wall{err: errors.New("the service is down")}})
+	require.ErrorContains(t, err, "looking up group members")
+}
+
 func TestEditOfADeletedMessagePostsItAnew(t *testing.T) {
 	t.Parallel()
 	w := &wall{}

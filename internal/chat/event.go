@@ -28,11 +28,17 @@ const (
 	QuestionDone    = "done"
 	QuestionDestroy = "destroy"
 	QuestionSwitch  = "switch"
+	// QuestionGrants offers to revoke: each of its buttons is answered for itself.
+	QuestionGrants = "grants"
 )
 
 // ButtonSwitch begins the IDs of the buttons of a backend picker; the backend's
 // name follows.
 const ButtonSwitch = "switch:"
+
+// ButtonRevoke begins the IDs of the buttons that end a standing permission; the
+// permission's ID follows.
+const ButtonRevoke = "revoke:"
 
 // Reply is what the person, or the thread, is told about an event.
 type Reply struct {
@@ -65,8 +71,14 @@ type Click struct {
 	// Reason is what was typed with a denial; Digest what was reviewed.
 	Reason string
 	Digest string
-	By     workflows.Actor
-	At     time.Time
+	// Changes, with the deny button, asks for changes: the text goes to the model.
+	Changes string
+	// Edit, with the approve button of Review, is the command to run instead.
+	Edit string
+	// BreakGlass, with the approve button, is why the clicker approves alone.
+	BreakGlass string
+	By         workflows.Actor
+	At         time.Time
 }
 
 // ClickReply answers a click to the clicker.

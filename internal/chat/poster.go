@@ -72,3 +72,12 @@ type Poster interface {
 	Delete(ctx context.Context, t workflows.Thread, ref string) error
 	Limits() Limits
 }
+
+// Members is what a [Poster] of a platform with groups is too.
+type Members interface {
+	// Members returns the people as the platform vouches for them now: in which
+	// groups they are, and whether they are bots, guests or of another
+	// organisation. Who is gone is left out. What cannot be looked up is an error:
+	// nothing is remembered from before.
+	Members(ctx context.Context, t workflows.Thread, people []workflows.Actor) ([]workflows.Actor, error)
+}

@@ -17,6 +17,8 @@ const (
 	markFailed  = "✕"
 	markUnknown = "?"
 	markExpired = "⌛"
+	markEdited  = "✎"
+	markChanges = "↺"
 )
 
 // maxCalls is how many calls a turn card shows before the oldest are folded.

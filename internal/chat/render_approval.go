@@ -2,6 +2,7 @@ package chat
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/countersign/countersign/internal/workflows"
@@ -37,6 +38,9 @@ func (s Style) ApprovalTitle(a workflows.ApprovalView) string {
 	}
 	parts := []string{"Approval needed", a.Tier}
 	if a.State != workflows.ApprovalPending {
+		if a.BrokeGlass {
+			return "Approval · " + a.Tier + " · break-glass"
+		}
 		return "Approval · " + a.Tier
 	}
 	votes := approvals(a)
@@ -100,7 +104,8 @@ func Sentence(s string) string {
 	return s + "."
 }
 
-// AskedFor says whose session asks and who may decide.
+// AskedFor says whose session asks and who may decide, and below it what has
+// happened to the request meanwhile, one a line.
 func (s Style) AskedFor(a workflows.ApprovalView) string {
 	text := ""
 	if len(a.RequestedBy) > 0 {
@@ -110,14 +115,67 @@ func (s Style) AskedFor(a workflows.ApprovalView) string {
 		}
 		text = "Asked for by " + And(names) + "'s session. "
 	}
+	return strings.Join(append([]string{text + s.mayApprove(a)}, s.meanwhile(a)...), "\n")
+}
+
+// mayApprove says who may, and of those who asked that they may not, where they
+// would seem to.
+func (s Style) mayApprove(a workflows.ApprovalView) string {
 	if len(a.Approvers) == 0 {
-		return text + "Nobody may approve it here: no approvers are set."
+		return "Nobody may approve it here: no approvers are set."
+	}
+	if !a.RequesterMayApprove && len(a.RequestedBy) > 0 && len(a.Approvers) == 1 && a.Approvers[0] == "*" {
+		return "May approve: everybody but who asked."
 	}
 	names := make([]string, len(a.Approvers))
 	for i, p := range a.Approvers {
 		names[i] = s.Approver(p)
 	}
-	return text + "May approve: " + strings.Join(names, ", ") + "."
+	text := "May approve: " + strings.Join(names, ", ") + "."
+	if a.RequesterMayApprove {
+		return text
+	}
+	var own []string
+	for _, p := range a.RequestedBy {
+		if slices.Contains(a.Approvers, p.ID) {
+			own = append(own, s.Person(p))
+		}
+	}
+	switch len(own) {
+	case 0:
+	case 1:
+		text += " " + own[0] + " asked, so " + own[0] + "'s own approval does not count."
+	default:
+		text += " " + And(own) + " asked, so their own approvals do not count."
+	}
+	return text
+}
+
+// maxOriginal is how much of a replaced command a card shows, in characters.
+const maxOriginal = 200
+
+func (s Style) meanwhile(a workflows.ApprovalView) []string {
+	var lines []string
+	if a.EditedBy != nil {
+		lines = append(lines, markEdited+" Changed by "+s.Person(*a.EditedBy)+"; it was: "+Cut(Shown(a.Original), maxOriginal))
+	}
+	if a.Widened {
+		lines = append(lines, "Nobody answered in time, so more people may approve now.")
+	}
+	if a.Remark != "" {
+		lines = append(lines, Shown(a.Remark))
+	}
+	return lines
+}
+
+// Pings are the IDs and groups that an approval card notifies, once: when it is
+// posted. An edit never notifies anybody, and "everybody" is never notified.
+func Pings(a workflows.ApprovalView) []string {
+	who := a.Notify
+	if len(who) == 0 {
+		who = a.Approvers
+	}
+	return slices.DeleteFunc(slices.Clone(who), func(id string) bool { return id == "*" })
 }
 
 // And joins names: "@a", "@a and @b", "@a, @b and @c".
@@ -143,7 +201,7 @@ func (s Style) ApprovalOutcome(a workflows.ApprovalView) string {
 	case workflows.ApprovalExpired:
 		return fmt.Sprintf("⌛ Nobody decided by %s: not run.", s.Clock(a.ExpiresAt))
 	case workflows.ApprovalWithdrawn:
-		return fmt.Sprintf("⊘ Withdrawn%s at %s: not run.", s.by(a, workflows.VerdictWithdraw), s.Clock(a.DecidedAt))
+		return s.withdrawn(a)
 	case workflows.ApprovalChanged:
 		return "⊘ What was to be run has changed since: not run. A new request follows if it is still wanted."
 	}
@@ -151,7 +209,7 @@ func (s Style) ApprovalOutcome(a workflows.ApprovalView) string {
 }
 
 func (s Style) approved(a workflows.ApprovalView) string {
-	parts := []string{fmt.Sprintf("✓ Approved%s at %s", s.by(a, workflows.VerdictApprove), s.Clock(a.DecidedAt))}
+	parts := []string{s.approvedBy(a)}
 	switch a.CallState {
 	case workflows.CallCompleted:
 		if a.ExitCode != nil {
@@ -169,10 +227,53 @@ func (s Style) approved(a workflows.ApprovalView) string {
 	case workflows.CallDenied:
 		parts = append(parts, "not run")
 	}
-	return strings.Join(parts, " · ")
+	lines := []string{strings.Join(parts, " · ")}
+	if a.BrokeGlass {
+		lines = append(lines, "Reason: "+Sentence(Shown(lastApproval(a).Reason)))
+	}
+	if !a.GrantedUntil.IsZero() {
+		lines = append(lines, "Allowed until "+s.Clock(a.GrantedUntil)+" in this thread, unless revoked.")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// approvedBy is who approved, how and when.
+func (s Style) approvedBy(a workflows.ApprovalView) string {
+	at := " at " + s.Clock(a.DecidedAt)
+	by := s.by(a, workflows.VerdictApprove)
+	switch {
+	case a.BrokeGlass:
+		text := "✓ Break-glass: approved by " + s.Person(lastApproval(a).By) + " alone" + at
+		if a.EditedBy != nil {
+			text += ", with a change by " + s.Person(*a.EditedBy) + " (see Review)"
+		}
+		return text
+	case a.EditedBy == nil:
+		return "✓ Approved" + by + at
+	}
+	if votes := approvals(a); len(votes) == 1 && votes[0].By.ID == a.EditedBy.ID {
+		return markEdited + " Approved with a change by " + s.Person(*a.EditedBy) + " (see Review)" + at
+	}
+	return markEdited + " Approved" + by + " with a change by " + s.Person(*a.EditedBy) + " (see Review)" + at
+}
+
+func lastApproval(a workflows.ApprovalView) workflows.Vote {
+	votes := approvals(a)
+	if len(votes) == 0 {
+		return workflows.Vote{}
+	}
+	return votes[len(votes)-1]
 }
 
 func (s Style) denied(a workflows.ApprovalView) string {
+	for _, v := range a.Votes {
+		switch {
+		case v.Verdict == workflows.VerdictChanges && a.Text != "":
+			return markChanges + " Changes asked for by " + s.Person(v.By) + ": " + Shown(a.Text)
+		case v.Verdict == workflows.VerdictChanges:
+			return markChanges + " Changes asked for by " + s.Person(v.By) + "."
+		}
+	}
 	text := fmt.Sprintf("⊘ Denied%s at %s", s.by(a, workflows.VerdictDeny), s.Clock(a.DecidedAt))
 	for _, v := range a.Votes {
 		if v.Verdict == workflows.VerdictDeny && v.Reason != "" {
@@ -180,6 +281,15 @@ func (s Style) denied(a workflows.ApprovalView) string {
 		}
 	}
 	return text + "."
+}
+
+// withdrawn: by a requester, or because somebody stopped the turn.
+func (s Style) withdrawn(a workflows.ApprovalView) string {
+	by, at := s.by(a, workflows.VerdictWithdraw), s.Clock(a.DecidedAt)
+	if by == "" && a.DecidedBy != nil {
+		return fmt.Sprintf("⊘ Stopped by %s at %s: not run.", s.Person(*a.DecidedBy), at)
+	}
+	return fmt.Sprintf("⊘ Withdrawn%s at %s: not run.", by, at)
 }
 
 func (s Style) unknownOutcome(a workflows.ApprovalView) string {

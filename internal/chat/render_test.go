@@ -226,6 +226,58 @@ func TestApprovalGolden(t *testing.T) {
 	add("withdrawn by a stop", func(a *workflows.ApprovalView) {
 		a.State, a.DecidedAt = workflows.ApprovalWithdrawn, at("15:07:00")
 	})
+	add("pending, everybody but who asked", func(a *workflows.ApprovalView) { a.Approvers = []string{"*"} })
+	add("pending, who asked is an approver and does not count", func(a *workflows.ApprovalView) {
+		a.Approvers = []string{"ada", "grace"}
+	})
+	add("pending, who asked counts", func(a *workflows.ApprovalView) {
+		a.Approvers, a.RequesterMayApprove = []string{"ada", "grace"}, true
+	})
+	edited := func(a *workflows.ApprovalView) {
+		a.Original, a.EditedBy = a.Command.Text, &grace
+		a.Command.Text = "go clean -cache"
+	}
+	add("pending, changed by an approver, one vote", func(a *workflows.ApprovalView) {
+		edited(a)
+		a.Tier, a.Required = "critical", 2
+		a.Votes = []workflows.Vote{vote(grace, workflows.VerdictApprove, "15:02:00", "")}
+	})
+	add("pending, widened, a vote does not count any more", func(a *workflows.ApprovalView) {
+		a.Widened, a.Approvers = true, []string{"platform-oncall", "heads"}
+		a.Remark = "A vote does not count any more: who gave it may not approve now."
+	})
+	add("approved with a change", func(a *workflows.ApprovalView) {
+		ended(workflows.CallCompleted, code(0))(a)
+		edited(a)
+	})
+	add("approved by two with a change", func(a *workflows.ApprovalView) {
+		ended(workflows.CallCompleted, code(0))(a)
+		edited(a)
+		a.Tier, a.Required = "critical", 2
+		a.Votes = append(a.Votes, vote(ada, workflows.VerdictApprove, "15:07:00", ""))
+	})
+	add("changes asked for", func(a *workflows.ApprovalView) {
+		a.State, a.DecidedAt, a.Text = workflows.ApprovalDenied, at("15:07:00"), "use the staging bucket"
+		a.Votes = []workflows.Vote{vote(grace, workflows.VerdictChanges, "15:07:00", "use the staging bucket")}
+	})
+	add("approved and allowed for a time", func(a *workflows.ApprovalView) {
+		ended(workflows.CallCompleted, code(0))(a)
+		a.GrantedUntil = at("16:07:00")
+	})
+	add("approved by break-glass", func(a *workflows.ApprovalView) {
+		ended(workflows.CallCompleted, code(0))(a)
+		a.Tier, a.Required, a.BrokeGlass = "critical", 2, true
+		a.Votes = []workflows.Vote{vote(grace, workflows.VerdictApprove, "15:02:00", ""), vote(ada, workflows.VerdictApprove, "15:07:00", "the site is down")}
+	})
+	add("approved by break-glass with a change", func(a *workflows.ApprovalView) {
+		ended(workflows.CallRunning, nil)(a)
+		edited(a)
+		a.BrokeGlass = true
+		a.Votes = []workflows.Vote{vote(grace, workflows.VerdictApprove, "15:07:00", "the site is down.")}
+	})
+	add("stopped while it waited", func(a *workflows.ApprovalView) {
+		a.State, a.DecidedAt, a.DecidedBy = workflows.ApprovalWithdrawn, at("15:07:00"), &ada
+	})
 	unknown := func(change func(*workflows.ApprovalView)) func(*workflows.ApprovalView) {
 		return func(a *workflows.ApprovalView) {
 			a.UnknownRun, a.Reasons = true, []string{"The worker died while this ran; it may have finished."}
@@ -240,6 +292,16 @@ func TestApprovalGolden(t *testing.T) {
 	}))
 	add("unknown, expired", unknown(func(a *workflows.ApprovalView) { a.State = workflows.ApprovalExpired }))
 	golden(t, "approval", texts...)
+}
+
+func TestPingsAreTheApproversOrWhomTheRuleNames(t *testing.T) {
+	t.Parallel()
+	a := request()
+	require.Equal(t, []string{"platform-oncall"}, chat.Pings(a))
+	a.Approvers = []string{"*", "grace"}
+	require.Equal(t, []string{"grace"}, chat.Pings(a))
+	a.Notify = []string{"oncall"}
+	require.Equal(t, []string{"oncall"}, chat.Pings(a))
 }
 
 func TestFormats(t *testing.T) {

@@ -21,6 +21,11 @@ type Review struct {
 	Files   []ReviewFile `json:"files,omitempty"`
 	Notes   []string     `json:"notes,omitempty"`
 	Digest  string       `json:"digest"`
+	// Original is the command as the agent asked for it, cut to
+	// [workflows.MaxShownCommand] bytes, and EditedBy who changed it, where
+	// somebody did.
+	Original string `json:"original,omitempty"`
+	EditedBy string `json:"edited_by,omitempty"`
 }
 
 // ReviewFile is a file that the command line itself runs.
@@ -31,7 +36,10 @@ type ReviewFile struct {
 
 // Review reads what stands behind an approval card.
 func (r *Router) Review(ctx context.Context, a workflows.ApprovalView) (Review, error) {
-	v := Review{Cwd: a.Cwd, Backend: a.Backend, Tier: a.Tier, Reasons: a.Reasons, Digest: a.Digest}
+	v := Review{Cwd: a.Cwd, Backend: a.Backend, Tier: a.Tier, Reasons: a.Reasons, Digest: a.Digest, Original: a.Original}
+	if a.EditedBy != nil {
+		v.EditedBy = r.Style.Person(*a.EditedBy)
+	}
 	var err error
 	if v.Command, err = GetText(ctx, r.Blobs, a.Command); err != nil {
 		return v, reviewFailed(err)
@@ -67,6 +75,9 @@ func reviewFailed(err error) error {
 func (v Review) Text() string {
 	var b strings.Builder
 	b.WriteString(v.Command + "\n\n")
+	if v.EditedBy != "" {
+		b.WriteString("Changed by " + v.EditedBy + ". The agent had asked for:\n" + v.Original + "\n\n")
+	}
 	fmt.Fprintf(&b, "Directory: %s\nBackend: %s\nTier: %s\n", v.Cwd, v.Backend, v.Tier)
 	for _, reason := range v.Reasons {
 		b.WriteString("Why: " + reason + "\n")

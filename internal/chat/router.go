@@ -24,8 +24,9 @@ type Router struct {
 	// empty string make plain titles.
 	Link func(workflows.Thread) string
 	// Allow says whether a person may give a command to the session of a thread,
-	// and returns nil if so. Nil allows everybody. Decisions are not asked about:
-	// the workflow knows who may decide.
+	// and returns nil if so; [Authority.Allow] is one. A message in a thread is
+	// [VerbRun]. Nil allows everybody. Decisions are not asked about: the workflow
+	// knows who may decide.
 	Allow func(ctx context.Context, by workflows.Actor, verb Verb, t workflows.Thread) *Error
 }
 
@@ -44,18 +45,14 @@ func (r *Router) Do(ctx context.Context, ev Event, c Command) (Reply, error) {
 	if err := r.available(c.Backend); err != nil {
 		return Reply{}, err
 	}
-	if r.Allow != nil {
-		if err := r.Allow(ctx, ev.By, c.Verb, ev.Thread); err != nil {
-			return Reply{}, err
-		}
+	if err := r.allowed(ctx, ev.By, c.Verb, ev.Thread); err != nil {
+		return Reply{}, err
 	}
 	switch c.Verb {
 	case VerbHelp:
 		return Reply{Text: helpText}, nil
 	case VerbList:
 		return r.list(ctx, ev)
-	case VerbGrants:
-		return Reply{Text: "There are no standing permissions: every risky command is asked about."}, nil
 	case VerbNew:
 		return r.newFrom(ctx, ev, c)
 	}
@@ -88,9 +85,27 @@ func (r *Router) run(ctx context.Context, ev Event, c Command) (Reply, error) {
 	return Reply{Opens: true, Thread: ev.New, Title: title, Backend: c.Backend}, nil
 }
 
-// Message takes a plain message in a thread to its session. The error is an
-// [*Error].
+// allowed asks [Router.Allow].
+func (r *Router) allowed(ctx context.Context, by workflows.Actor, verb Verb, t workflows.Thread) error {
+	if r.Allow == nil {
+		return nil
+	}
+	if err := r.Allow(ctx, by, verb, t); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Message takes a plain message in a thread to its session, as [VerbRun] does.
+// The error is an [*Error].
 func (r *Router) Message(ctx context.Context, ev Event) (Reply, error) {
+	if err := r.allowed(ctx, ev.By, VerbRun, ev.Thread); err != nil {
+		return Reply{}, err
+	}
+	return r.send(ctx, ev)
+}
+
+func (r *Router) send(ctx context.Context, ev Event) (Reply, error) {
 	if strings.TrimSpace(ev.Text) == "" {
 		return Reply{}, invalid("empty_text", "The message is empty.", "Write what the agent should do.")
 	}

@@ -97,6 +97,8 @@ func clickVerb(c Click) Verb {
 		return VerbPause
 	case c.Question == QuestionSwitch:
 		return VerbSwitch
+	case c.Question == QuestionGrants:
+		return VerbRevoke
 	}
 	return ""
 }
@@ -124,33 +126,15 @@ func (r *Router) click(ctx context.Context, c Click) (ClickReply, error) {
 			SwitchBackend: workflows.SwitchBackend{Backend: strings.TrimPrefix(c.Button, ButtonSwitch), By: c.By},
 		}, update))
 		return r.answered(reply, c, "Chosen by "), err
+	case c.Question == QuestionGrants && strings.HasPrefix(c.Button, ButtonRevoke):
+		grant := strings.TrimPrefix(c.Button, ButtonRevoke)
+		reply, err := clicked(r.Sessions.RevokeGrant(ctx, id, workflows.RevokeGrant{GrantID: grant, By: c.By}, update))
+		return r.answered(reply, c, Shown(grant)+" revoked by "), err
 	}
 	return ClickReply{}, &Error{
 		Kind: KindConflict, Code: "no_such_button", Message: "That message has no such button.",
 		Hint: "It may have changed; look at it again.",
 	}
-}
-
-// decide records a verdict on an approval request.
-func (r *Router) decide(ctx context.Context, workflowID string, c Click) (ClickReply, error) {
-	d := workflows.Decision{
-		ApprovalID: c.ApprovalID, By: c.By, Interaction: c.Interaction, ClickedAt: c.At,
-		Reason: c.Reason, Digest: c.Digest,
-	}
-	switch c.Button {
-	case workflows.ButtonApprove, workflows.ButtonRunAgain:
-		d.Verdict = workflows.VerdictApprove
-	case workflows.ButtonDeny, workflows.ButtonLeave:
-		d.Verdict = workflows.VerdictDeny
-	case workflows.ButtonWithdraw:
-		d.Verdict = workflows.VerdictWithdraw
-	default:
-		return ClickReply{}, &Error{
-			Kind: KindConflict, Code: "no_such_button", Message: "An approval request has no such button.",
-			Hint: "Its buttons are approve, deny, review and withdraw.",
-		}
-	}
-	return clicked(r.Sessions.Decide(ctx, workflowID, d))
 }
 
 func clicked(o workflows.Outcome, err error) (ClickReply, error) {

@@ -22,7 +22,7 @@ const helpText = "Commands, after `/agent` or a mention:\n\n" +
 	"- `switch [backend] [root]`: moves the session to another backend\n" +
 	"- `pause`: releases the sandbox until the next message\n" +
 	"- `done` · `destroy`: asks whether to keep; ends the session, after a question\n" +
-	"- `grants`: standing permissions\n" +
+	"- `grants` · `grants revoke <id>`: standing permissions; ends one\n" +
 	"- `help`: this\n\n" +
 	"Text is a command only if all of it fits: `list the files` is a task. `run -- list` makes a task of anything."
 
@@ -125,6 +125,9 @@ func (r *Router) status(ctx context.Context, ev Event) (Reply, error) {
 	}
 	if n := len(st.Approvals); n > 0 {
 		lines = append(lines, "- "+Count(n, "request waits", "requests wait")+" for approval.")
+	}
+	if n := len(standing(st.Grants)); n > 0 {
+		lines = append(lines, "- "+Count(n, "permission stands", "permissions stand")+": see `grants`.")
 	}
 	if st.Queued > 0 {
 		lines = append(lines, "- "+Count(st.Queued, "message is", "messages are")+" queued.")

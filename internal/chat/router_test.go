@@ -79,7 +79,16 @@ func TestShownCommandsGolden(t *testing.T) {
 	add("destroy", inRoom("destroy"))
 	add("done", inRoom("done"))
 	add("switch", inRoom("switch"))
+	st := s.State[room.WorkflowID()]
+	st.Grants = []workflows.Grant{{ID: "g1", Command: "rm -rf build", By: grace, Until: at("14:00:00")}}
+	s.State[room.WorkflowID()] = st
+	add("grants that have ended", inRoom("grants"))
+	for _, id := range []string{"g2", "g3"} {
+		st.Grants = append(st.Grants, workflows.Grant{ID: id, Command: "rm -rf `" + id + "`", By: grace, Until: at("14:00:00").AddDate(100, 0, 0)})
+	}
+	s.State[room.WorkflowID()] = st
 	add("grants", inRoom("grants"))
+	add("status with grants", inRoom("status"))
 	add("files", inRoom("files"))
 	add("fork", inRoom("fork"))
 	add("help", inChannel("help"))
@@ -187,8 +196,12 @@ func TestAuthorityIsAskedBeforeAnythingHappens(t *testing.T) {
 	require.Empty(t, reply.Answered)
 	_, err = r.Command(t.Context(), inRoom("stop"))
 	require.NoError(t, err)
-	require.Equal(t, []chat.Verb{chat.VerbDestroy, chat.VerbDestroy, chat.VerbStop}, asked)
-	require.Len(t, s.Asked(""), 1)
+	_, err = r.Message(t.Context(), inRoom("and now this"))
+	require.NoError(t, err)
+	_, err = r.Command(t.Context(), inRoom("run and that"))
+	require.NoError(t, err)
+	require.Equal(t, []chat.Verb{chat.VerbDestroy, chat.VerbDestroy, chat.VerbStop, chat.VerbRun, chat.VerbRun}, asked)
+	require.Len(t, s.Asked(""), 3)
 }
 
 func TestClickThatTheSessionRejects(t *testing.T) {

@@ -35,6 +35,10 @@ func (r *Router) inThread(ctx context.Context, ev Event, c Command) (Reply, erro
 		return r.status(ctx, ev)
 	case VerbHistory:
 		return r.history(ctx, ev)
+	case VerbGrants:
+		return r.grants(ctx, ev)
+	case VerbRevoke:
+		return r.outcome(r.Sessions.RevokeGrant(ctx, id, workflows.RevokeGrant{GrantID: c.Grant, By: ev.By}, updateID(ev, c.Verb)))
 	case VerbFiles:
 		return Reply{Text: "Sending workspace files to the thread comes with a later release. Ask the agent to show a file instead."}, nil
 	}
@@ -49,7 +53,7 @@ func (r *Router) taskInThread(ctx context.Context, ev Event, c Command) (Reply, 
 			"Use `switch`, `model` or `title` here, or give the command in the channel.")
 	}
 	ev.Text = c.Task
-	return r.Message(ctx, ev)
+	return r.send(ctx, ev)
 }
 
 // updateID names what a message asked for, so that it is carried out once

@@ -22,6 +22,7 @@ type Updates interface {
 	CancelTurn(ctx context.Context, workflowID string, c workflows.CancelTurn, updateID string) (workflows.Outcome, error)
 	Pause(ctx context.Context, workflowID string, p workflows.Pause, updateID string) (workflows.Outcome, error)
 	SetModel(ctx context.Context, workflowID string, m workflows.SetModel, updateID string) (workflows.Outcome, error)
+	RevokeGrant(ctx context.Context, workflowID string, r workflows.RevokeGrant, updateID string) (workflows.Outcome, error)
 }
 
 // Manager is what the manager of a team, guild or site does.

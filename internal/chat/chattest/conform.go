@@ -28,6 +28,9 @@ type Platform struct {
 	// New is a thread for a session that starts by itself, such as a fork: without
 	// an ID where the platform gives it.
 	New workflows.Thread
+	// Approver is the ID or group of an approver whom the platform can notify;
+	// empty where it notifies nobody.
+	Approver string
 	// Read returns our messages in a thread, in order, as people see them.
 	Read func(t *testing.T, thread workflows.Thread) []Shown
 }
@@ -57,6 +60,7 @@ func Conform(t *testing.T, open func(t *testing.T) Platform) {
 		"shows long answers whole":                              showsLong,
 		"pings nobody with the model's words":                   pingsNobody,
 		"shows buttons and takes them away":                     showsButtons,
+		"pings the approvers once, when a request is posted":    pingsApprovers,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -293,4 +297,25 @@ func showsButtons(t *testing.T, p Platform) {
 	require.Empty(t, got[0].Buttons)
 	require.Contains(t, got[0].Text, "Denied")
 	require.Contains(t, got[0].Text, "rm -rf build", "the command stays")
+}
+
+func pingsApprovers(t *testing.T, p Platform) {
+	if p.Approver == "" {
+		t.Skip("the platform notifies nobody")
+	}
+	a := &workflows.ApprovalView{
+		ID: "a1", State: workflows.ApprovalPending, Tier: "critical", Displayable: true, Backend: "local", Cwd: "/workspace",
+		Command: workflows.TextRef{Text: "rm -rf build"}, Reasons: []string{"it deletes"}, Required: 2, Approvers: []string{p.Approver},
+	}
+	c := chat.Content{WorkflowID: p.Thread.WorkflowID(), Thread: p.Thread, View: workflows.MessageView{
+		Key: "approval-1", Kind: workflows.KindApproval, Version: 1, Approval: a,
+	}}
+	ref, err := p.Poster.Post(t.Context(), c)
+	require.NoError(t, err)
+	require.Equal(t, []string{p.Approver}, p.Read(t, p.Thread)[0].Pings)
+	voted := *a
+	voted.Votes = []workflows.Vote{{By: workflows.Actor{ID: "grace"}, Verdict: workflows.VerdictApprove, At: time.Now()}}
+	c.View.Version, c.View.Approval = 2, &voted
+	require.NoError(t, p.Poster.Edit(t.Context(), ref, c))
+	require.Subset(t, []string{p.Approver}, p.Read(t, p.Thread)[0].Pings, "an edit notifies nobody else")
 }

@@ -125,6 +125,11 @@ func (s *Sessions) SetModel(_ context.Context, id string, m workflows.SetModel, 
 	return s.update(Call{"SetModel", id, updateID, m})
 }
 
+// RevokeGrant implements [chat.Updates].
+func (s *Sessions) RevokeGrant(_ context.Context, id string, r workflows.RevokeGrant, updateID string) (workflows.Outcome, error) {
+	return s.update(Call{"RevokeGrant", id, updateID, r})
+}
+
 // SwitchBackend implements [chat.Manager].
 func (s *Sessions) SwitchBackend(_ context.Context, id string, b workflows.SwitchSession, updateID string) (workflows.Outcome, error) {
 	return s.update(Call{"SwitchBackend", id, updateID, b})

@@ -90,6 +90,7 @@ func (s *Server) handler() http.Handler {
 		"POST /api/v1/channels/{channel}/messages": s.postInChannel,
 		"GET /api/v1/threads/{thread}":             s.getThread,
 		"POST /api/v1/threads/{thread}/messages":   s.postInThread,
+		"GET /api/v1/threads/{thread}/grants":      s.getGrants,
 		"POST /api/v1/messages/{message}/click":    s.postClick,
 		"GET /api/v1/tool_calls/{call}/output":     s.getOutput,
 		"GET /api/v1/events":                       s.getEvents,

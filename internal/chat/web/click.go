@@ -28,27 +28,39 @@ type clickAnswer struct {
 	Review  *chat.Review `json:"review,omitempty"`
 }
 
-// maxReason bounds what may be typed with a denial, in bytes.
-const maxReason = 4 << 10 // 4 KiB
-
+// value is a text that came with a click.
 func (b clickBody) value(name string) string {
 	v, _ := b.Values[name].(string)
 	return v
 }
+
+// texts are the values that a click may carry.
+var texts = []string{"reason", "changes", "digest", "command", "break_glass"}
 
 func readClick(w http.ResponseWriter, r *http.Request) (clickBody, error) {
 	var b clickBody
 	if err := decode(w, r, &b); err != nil {
 		return b, err
 	}
-	reason := b.value("reason")
-	switch {
-	case b.Button == "":
-		return b, refuse(&apiError{http.StatusBadRequest, "no_button", "The click names no button.", "Send {\"button\": \"approve\"}."})
-	case len(reason) > maxReason:
-		return b, refuse(&apiError{http.StatusBadRequest, "reason_too_long", "The reason is longer than 4 KiB.", "Say it shorter."})
-	case strings.ContainsRune(reason, 0) || len(b.ClientID) > maxClientID:
-		return b, refuse(&apiError{http.StatusBadRequest, "bad_value", "A value of the click cannot be taken.", "Send plain text."})
+	bad := func(code, message, hint string) (clickBody, error) {
+		return b, refuse(&apiError{http.StatusBadRequest, code, message, hint})
+	}
+	if b.Button == "" {
+		return bad("no_button", "The click names no button.", "Send {\"button\": \"approve\"}.")
+	}
+	if len(b.ClientID) > maxClientID {
+		return bad("bad_value", "A value of the click cannot be taken.", "client_id has up to 200 bytes.")
+	}
+	for _, name := range texts {
+		v, given := b.Values[name]
+		text, isText := v.(string)
+		switch {
+		case !given || v == nil:
+		case !isText:
+			return bad("bad_value", "The value “"+name+"” is not a text.", "Send it as a JSON string.")
+		case name != "reason" && name != "digest" && strings.TrimSpace(text) == "":
+			return bad("empty_value", "The value “"+name+"” is empty.", "Say what it should be, or leave it out.")
+		}
 	}
 	return b, nil
 }
@@ -90,12 +102,23 @@ func (s *Server) postClick(w http.ResponseWriter, r *http.Request, by workflows.
 		return err
 	}
 	if reply.Answered != "" {
-		if _, err := s.store.settle(ctx, m.id, reply.Answered); err != nil {
+		if err := s.settle(ctx, m, b.Button, reply.Answered); err != nil {
 			return err
 		}
 	}
 	answer(w, http.StatusOK, clickAnswer{Outcome: apiOutcome(reply.Outcome.Outcome), Text: reply.Text})
 	return nil
+}
+
+// settle shows on a question what was answered. One that offers to revoke keeps
+// its other buttons.
+func (s *Server) settle(ctx context.Context, m row, button, answered string) error {
+	var left []workflows.Button
+	if m.question == chat.QuestionGrants {
+		left = slices.DeleteFunc(slices.Clone(m.buttons), func(b workflows.Button) bool { return b.ID == button })
+	}
+	_, err := s.store.settle(ctx, m.id, answered, left)
+	return err
 }
 
 // clickable refuses a button that the message does not have. A decided request
@@ -111,6 +134,9 @@ func (m row) clickable(b clickBody) error {
 			has = b.value("digest") != "" // from Review
 		}
 	}
+	if !has && m.question == chat.QuestionGrants {
+		has = strings.HasPrefix(b.Button, chat.ButtonRevoke)
+	}
 	if !has && m.question != "" && len(m.buttons) == 0 {
 		has = b.Button == workflows.ButtonKeep || b.Button == workflows.ButtonDestroy || strings.HasPrefix(b.Button, chat.ButtonSwitch)
 	}
@@ -123,7 +149,7 @@ func (m row) clickable(b clickBody) error {
 
 var approvalButtons = []string{
 	workflows.ButtonApprove, workflows.ButtonDeny, workflows.ButtonReview, workflows.ButtonWithdraw,
-	workflows.ButtonRunAgain, workflows.ButtonLeave,
+	workflows.ButtonGrant, workflows.ButtonRunAgain, workflows.ButtonLeave,
 }
 
 // click is the neutral form of a click on this message.
@@ -131,7 +157,8 @@ func (m row) click(b clickBody, by workflows.Actor, at time.Time) chat.Click {
 	c := chat.Click{
 		Interaction: m.id + "/" + rand.Text(), Button: b.Button, Question: m.question,
 		Thread: thread{id: m.thread, channel: m.channel}.workflow(),
-		Reason: b.value("reason"), Digest: b.value("digest"), By: by, At: at,
+		Reason: b.value("reason"), Digest: b.value("digest"), Changes: b.value("changes"),
+		Edit: b.value("command"), BreakGlass: b.value("break_glass"), By: by, At: at,
 	}
 	if b.ClientID != "" {
 		c.Interaction = m.id + "/" + b.ClientID

@@ -23,6 +23,6 @@ var commands = []command{
 	{"pause", "pause", "releases the sandbox until the next message", true},
 	{"done", "done", "asks whether to keep or destroy the session", true},
 	{"destroy", "destroy", "ends the session, after a question", true},
-	{"grants", "grants", "standing permissions", false},
+	{"grants", "grants [revoke <id>]", "standing permissions; ends one", true},
 	{"help", "help", "the commands", false},
 }

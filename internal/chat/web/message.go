@@ -30,6 +30,8 @@ type message struct {
 	Question string                `json:"question,omitempty"`
 	Header   *workflows.HeaderView `json:"header,omitempty"`
 	Turn     *workflows.TurnView   `json:"turn,omitempty"`
+	// Deleted takes the message away; only events have such messages.
+	Deleted bool `json:"deleted,omitempty"`
 }
 
 type toolCall struct {
@@ -70,6 +72,20 @@ type approval struct {
 	UnknownRun  bool       `json:"unknown_run,omitempty"`
 	// Outcome is the line that takes the buttons' place.
 	Outcome string `json:"outcome,omitempty"`
+
+	RequesterMayApprove bool     `json:"requester_may_approve"`
+	BreakGlass          []string `json:"break_glass,omitempty"`
+	// Original is the command before EditedBy changed it.
+	Original     string     `json:"original,omitempty"`
+	EditedBy     string     `json:"edited_by,omitempty"`
+	GrantedUntil *time.Time `json:"granted_until,omitempty"`
+	BrokeGlass   bool       `json:"broke_glass,omitempty"`
+	Widened      bool       `json:"widened,omitempty"`
+	Remark       string     `json:"remark,omitempty"`
+	// Text is what a person wants changed, where that ended the request.
+	Text string `json:"text,omitempty"`
+	// DecidedBy ended the request, also by stopping the turn.
+	DecidedBy string `json:"decided_by,omitempty"`
 }
 
 type vote struct {
@@ -84,6 +100,7 @@ func (r row) message() message {
 		ID: r.id, ThreadID: r.thread, ChannelID: r.channel, At: r.at, Key: r.key, Kind: r.kind, Author: r.author,
 		Text: r.text, Version: r.version, ToolCalls: []toolCall{}, Buttons: []workflows.Button{}, Question: r.question,
 	}
+	m.Deleted = r.deleted()
 	if r.buttons != nil {
 		m.Buttons = r.buttons
 	}
@@ -132,6 +149,10 @@ func showApproval(a workflows.ApprovalView) *approval {
 		DecidedAt: timeOrNil(a.DecidedAt), CallID: a.CallID, CallState: a.CallState, ExitCode: a.ExitCode,
 		DurationMS: a.Duration.Milliseconds(), UnknownRun: a.UnknownRun, Outcome: style.ApprovalOutcome(a),
 	}
+	out.RequesterMayApprove, out.BreakGlass = a.RequesterMayApprove, a.BreakGlass
+	out.Original, out.EditedBy, out.GrantedUntil = a.Original, idOf(a.EditedBy), timeOrNil(a.GrantedUntil)
+	out.BrokeGlass, out.Widened, out.Remark, out.Text = a.BrokeGlass, a.Widened, a.Remark, a.Text
+	out.DecidedBy = idOf(a.DecidedBy)
 	for _, p := range a.RequestedBy {
 		out.RequestedBy = append(out.RequestedBy, p.ID)
 	}
@@ -139,4 +160,11 @@ func showApproval(a workflows.ApprovalView) *approval {
 		out.Votes = append(out.Votes, vote{By: v.By.ID, Verdict: v.Verdict, At: v.At, Reason: v.Reason})
 	}
 	return out
+}
+
+func idOf(p *workflows.Actor) string {
+	if p == nil {
+		return ""
+	}
+	return p.ID
 }

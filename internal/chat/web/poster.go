@@ -19,7 +19,10 @@ const headerKey = "header"
 // a message is found by thread and key.
 type poster struct{ store *store }
 
-var _ chat.Poster = poster{}
+var (
+	_ chat.Poster  = poster{}
+	_ chat.Members = poster{}
+)
 
 // Limits: an edit costs a local write, so a running command is followed closely.
 func (poster) Limits() chat.Limits {
@@ -82,6 +85,12 @@ func (p poster) Find(ctx context.Context, t workflows.Thread, key string, _ time
 	return []chat.Found{f}, nil
 }
 
+// Members returns the people as they are: the web chat has no groups that they
+// could have left.
+func (poster) Members(_ context.Context, _ workflows.Thread, people []workflows.Actor) ([]workflows.Actor, error) {
+	return people, nil
+}
+
 // Post stores a message under its key, or brings the one that is there up to
 // date.
 func (p poster) Post(ctx context.Context, c chat.Content) (string, error) {
@@ -124,19 +133,28 @@ func (p poster) Edit(ctx context.Context, ref string, c chat.Content) error {
 	return err
 }
 
-// Delete removes a message.
+// Delete removes a message. Its row stays, empty, so that readers learn of it.
 func (p poster) Delete(ctx context.Context, _ workflows.Thread, ref string) error {
-	return p.store.tx(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `DELETE FROM messages WHERE id = ? AND author = ? AND id != thread`, ref, ours)
+	err := p.store.tx(ctx, func(tx *sql.Tx) error {
+		seq, err := nextSeq(ctx, tx)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE messages SET kind = ?, key = NULL, client_id = NULL, text = '', view = '', question = '', reply = '',
+			version = version + 1, seq = ? WHERE id = ? AND author = ? AND id != thread AND kind != ?`, kindDeleted, seq, ref, ours, kindDeleted)
 		return err
 	})
+	if err == nil {
+		p.store.announce()
+	}
+	return err
 }
 
 // update writes a view into its message. What changes nothing, and what is older
 // than what stands there, is left.
 func update(ctx context.Context, tx *sql.Tx, id string, c chat.Content) error {
 	old, err := scanRow(tx.QueryRowContext(ctx, `SELECT `+rowColumns+` FROM messages WHERE id = ? AND thread = ?`, id, c.Thread.ID))
-	if errors.Is(err, errNotFound) {
+	if errors.Is(err, errNotFound) || (err == nil && old.deleted()) {
 		return chat.ErrMessageGone
 	}
 	if err != nil || (old.view != nil && old.viewVersion > c.View.Version) {

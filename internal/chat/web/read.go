@@ -1,9 +1,11 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/workflows"
@@ -125,6 +127,36 @@ func (s *Server) getThread(w http.ResponseWriter, r *http.Request, _ workflows.A
 	out := threadWhole{threadSummary: s.summary(t), WorkspacePath: t.workspacePath, Messages: messages(rows)}
 	if !t.session && len(rows) > 0 {
 		out.Title = chat.TitleOf(rows[0].text)
+	}
+	answer(w, http.StatusOK, out)
+	return nil
+}
+
+// grant is a standing permission as the API shows it.
+type grant struct {
+	ID      string    `json:"id"`
+	Command string    `json:"command"`
+	By      string    `json:"by"`
+	At      time.Time `json:"at"`
+	Until   time.Time `json:"until"`
+}
+
+// getGrants answers the permissions that stand in a thread, oldest first. The
+// command `grants revoke <id>` ends one.
+func (s *Server) getGrants(w http.ResponseWriter, r *http.Request, _ workflows.Actor) error {
+	t, err := s.thread(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), forwardTimeout)
+	defer cancel()
+	all, err := s.router.Grants(ctx, t.workflow())
+	if err != nil {
+		return err
+	}
+	out := []grant{}
+	for _, g := range all {
+		out = append(out, grant{g.ID, g.Command, g.By.ID, g.At, g.Until})
 	}
 	answer(w, http.StatusOK, out)
 	return nil

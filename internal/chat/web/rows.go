@@ -15,7 +15,12 @@ import (
 // ours is the author of the sessions' messages.
 const ours = "countersign"
 
-const kindUser = "user"
+const (
+	kindUser = "user"
+	// kindDeleted is what is left of a message that was removed: its ID, so that
+	// readers who have it take it away.
+	kindDeleted = "deleted"
+)
 
 // row is a message as it is stored.
 type row struct {
@@ -36,6 +41,8 @@ type row struct {
 }
 
 func (r row) pending() bool { return r.seq == 0 }
+
+func (r row) deleted() bool { return r.kind == kindDeleted }
 
 const rowColumns = `id, channel, thread, coalesce(key, ''), kind, author, coalesce(client_id, ''), at, text,
 	view, view_version, question, reply, opens, version, seq`
@@ -71,7 +78,11 @@ func scanRow(sc scanner) (row, error) {
 
 // message returns one message.
 func (s *store) message(ctx context.Context, id string) (row, error) {
-	return scanRow(s.read.QueryRowContext(ctx, `SELECT `+rowColumns+` FROM messages WHERE id = ?`, id))
+	r, err := scanRow(s.read.QueryRowContext(ctx, `SELECT `+rowColumns+` FROM messages WHERE id = ?`, id))
+	if err == nil && r.deleted() {
+		return row{}, errNotFound
+	}
+	return r, err
 }
 
 // byClient returns the message that an author has sent under a client_id.
@@ -98,16 +109,16 @@ func (s *store) rows(ctx context.Context, where string, args ...any) ([]row, err
 
 // inThread returns a thread's visible messages in order.
 func (s *store) inThread(ctx context.Context, thread string) ([]row, error) {
-	return s.rows(ctx, `thread = ? AND seq > 0 ORDER BY id`, thread)
+	return s.rows(ctx, `thread = ? AND seq > 0 AND kind != ? ORDER BY id`, thread, kindDeleted)
 }
 
 // inChannel returns what was said in a channel without opening a session.
 func (s *store) inChannel(ctx context.Context, channel string) ([]row, error) {
-	return s.rows(ctx, `channel = ? AND seq > 0 AND thread IN (SELECT id FROM threads WHERE session = 0) ORDER BY id`, channel)
+	return s.rows(ctx, `channel = ? AND seq > 0 AND kind != ? AND thread IN (SELECT id FROM threads WHERE session = 0) ORDER BY id`, channel, kindDeleted)
 }
 
-// since returns the messages that changed after the given number, oldest change
-// first, at most limit.
+// since returns the messages that changed after the given number, removed ones
+// too, oldest change first, at most limit.
 func (s *store) since(ctx context.Context, after int64, limit int) ([]row, error) {
 	return s.rows(ctx, `seq > ? ORDER BY seq LIMIT ?`, after, limit)
 }
@@ -214,13 +225,9 @@ func setSession(ctx context.Context, tx *sql.Tx, channel string, reply chat.Repl
 
 // answer stores the reply to a command as a notice of ours.
 func (s *store) answer(ctx context.Context, tx *sql.Tx, r row, reply chat.Reply) error {
-	view := ""
-	if len(reply.Buttons) > 0 {
-		data, err := json.Marshal(workflows.MessageView{Buttons: reply.Buttons})
-		if err != nil {
-			return err
-		}
-		view = string(data)
+	view, err := buttonsOnly(reply.Buttons)
+	if err != nil {
+		return err
 	}
 	seq, err := nextSeq(ctx, tx)
 	if err != nil {
@@ -232,17 +239,21 @@ func (s *store) answer(ctx context.Context, tx *sql.Tx, r row, reply chat.Reply)
 	return err
 }
 
-// settle takes a question's buttons away and adds what was answered. It reports
-// false when that has been done already.
-func (s *store) settle(ctx context.Context, id, answered string) (bool, error) {
+// settle takes a question's buttons away, all but those that are left, and adds
+// what was answered. It reports false when that has been done already.
+func (s *store) settle(ctx context.Context, id, answered string, left []workflows.Button) (bool, error) {
+	view, err := buttonsOnly(left)
+	if err != nil {
+		return false, err
+	}
 	done := false
-	err := s.tx(ctx, func(tx *sql.Tx) error {
+	err = s.tx(ctx, func(tx *sql.Tx) error {
 		seq, err := nextSeq(ctx, tx)
 		if err != nil {
 			return err
 		}
-		res, err := tx.ExecContext(ctx, `UPDATE messages SET text = text || ?, view = '', version = version + 1, seq = ? WHERE id = ? AND view != ''`,
-			"\n\n"+answered, seq, id)
+		res, err := tx.ExecContext(ctx, `UPDATE messages SET text = text || ?, view = ?, version = version + 1, seq = ? WHERE id = ? AND view != ''`,
+			"\n\n"+answered, view, seq, id)
 		if err != nil {
 			return err
 		}
@@ -254,4 +265,13 @@ func (s *store) settle(ctx context.Context, id, answered string) (bool, error) {
 		s.announce()
 	}
 	return done, err
+}
+
+// buttonsOnly is how the buttons of a reply are stored.
+func buttonsOnly(buttons []workflows.Button) (string, error) {
+	if len(buttons) == 0 {
+		return "", nil
+	}
+	data, err := json.Marshal(workflows.MessageView{Buttons: buttons})
+	return string(data), err
 }

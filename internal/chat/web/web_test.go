@@ -143,6 +143,7 @@ type msg struct {
 	ID, Key, Kind, Author, Text, At string
 	ThreadID                        string `json:"thread_id"`
 	Version                         int
+	Deleted                         bool
 	ToolCalls                       []struct {
 		ID, Command, State, Tail string
 		ExitCode                 *int  `json:"exit_code"`
