@@ -21,6 +21,8 @@ const (
 	codeNoDir    = 41
 	codeNoExec   = 42
 	codeNotFile  = 43
+
+	codeNotFound = 127 // of a program, as the engine and shells say it
 )
 
 // maxAnswer is the most that one answer may hold, in bytes.
@@ -124,6 +126,9 @@ func (f *frames) Read(p []byte) (int, error) {
 			f.err = append(f.err, p[:n]...)
 			f.err = f.err[max(0, len(f.err)-1<<10):]
 		}
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -179,19 +184,26 @@ func octal(arg string) string {
 	return out.String()
 }
 
+// errNoShell says that a container has no sh.
+var errNoShell = errors.New("there is no sh")
+
 // dial starts an agent in a container that runs.
 func (b *Backend) dial(ctx context.Context, id string) (*agent, error) {
-	conn, _, err := b.exec(ctx, id, container.ExecOptions{
+	conn, exec, err := b.exec(ctx, id, container.ExecOptions{
 		User: "0:0", AttachStdin: true, AttachStdout: true, AttachStderr: true, Env: []string{rootPath},
 		Cmd: []string{"sh", "-c", `text=$1; shift; eval "$text"`, "countersign", b.script, "agent", b.hash},
 	})
 	if err != nil {
+		if e, ierr := b.api.ContainerExecInspect(ctx, exec); exec != "" && ierr == nil && e.ExitCode == codeNotFound {
+			err = errNoShell
+		}
 		return nil, err
 	}
 	return &agent{conn: conn, in: &frames{r: conn.Reader}}, nil
 }
 
-// exec starts a program in a container and returns its stdio and the exec's ID.
+// exec starts a program in a container and returns its stdio and the exec's ID,
+// empty where the engine did not take it.
 func (b *Backend) exec(ctx context.Context, id string, opts container.ExecOptions) (types.HijackedResponse, string, error) {
 	opts.WorkingDir = "/"
 	e, err := b.api.ContainerExecCreate(ctx, id, opts)

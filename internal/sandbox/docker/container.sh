@@ -159,6 +159,7 @@ command_() {
 	(
 		# When memory is short, commands go before what watches them.
 		echo 500 >/proc/self/oom_score_adj
+		umask 022
 		# A directory that only the user enters is entered by the user.
 		become sh -c 'cd "$1" || exit 126
 shift

@@ -122,7 +122,7 @@ func (b *Backend) createContainer(ctx context.Context, img, name, set string, la
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 	}, b.hostConfig(name, set), nil, nil, name+newMark+set)
 	if err != nil {
-		if strings.Contains(err.Error(), "untime name") || strings.Contains(err.Error(), "unknown or invalid runtime") {
+		if b.cfg.Runtime != "" && strings.Contains(strings.ToLower(err.Error()), "runtime") {
 			return nil, sandbox.Refuse(fmt.Sprintf("The Docker engine has no container runtime called %q: %v.", b.cfg.Runtime, err))
 		}
 		return nil, b.fail("making a sandbox", err)

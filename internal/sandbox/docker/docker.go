@@ -24,6 +24,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/client"
@@ -90,6 +91,7 @@ type Backend struct {
 	api    *client.Client
 	script string // the harness with what a container adds
 	hash   string // of script
+	now    func() time.Time
 
 	mu       sync.Mutex
 	sessions map[string]*session // by container name
@@ -121,7 +123,7 @@ func New(cfg Config) (*Backend, error) {
 	}
 	sum := sha256.Sum256([]byte(script))
 	return &Backend{
-		cfg: cfg, api: api, script: script, hash: hex.EncodeToString(sum[:6]),
+		cfg: cfg, api: api, script: script, hash: hex.EncodeToString(sum[:6]), now: time.Now,
 		sessions: map[string]*session{}, opening: map[string]chan struct{}{},
 	}, nil
 }

@@ -188,10 +188,14 @@ func newClient(t testing.TB, host string) *client.Client {
 }
 
 func importImage(host, ref string) error {
-	var root bytes.Buffer
-	if err := packRoot(&root, ref); err != nil {
-		return err
-	}
+	root, w := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		err := packRoot(w, ref)
+		w.CloseWithError(err)
+		packed <- err
+	}()
+	defer root.Close()
 	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
 	if host != "" {
 		opts = append(opts, client.WithHost(host))
@@ -205,8 +209,12 @@ func importImage(host, ref string) error {
 	if ref == imageEnv {
 		env += " FROM_IMAGE=yes"
 	}
-	r, err := api.ImageImport(context.Background(), image.ImportSource{Source: &root, SourceName: "-"}, ref,
+	r, err := api.ImageImport(context.Background(), image.ImportSource{Source: root, SourceName: "-"}, ref,
 		image.ImportOptions{Changes: []string{env, "USER nobody", `ENTRYPOINT ["false"]`}})
+	root.Close()
+	if perr := <-packed; perr != nil {
+		return perr
+	}
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
 
 	"github.com/countersign/countersign/internal/sandbox"
 )
@@ -91,7 +92,7 @@ func (b *Backend) additions(ctx context.Context, id string) (io.Reader, error) {
 			return nil, err
 		}
 		if !empty {
-			return nil, sandbox.Refuse(fmt.Sprintf("The image %s cannot be used: it has files in %s, where sandboxes keep theirs.", b.cfg.Image, at))
+			return nil, b.unusable(fmt.Sprintf("it has files in %s, where sandboxes keep theirs", at))
 		}
 	}
 	passwd, err := b.readFile(ctx, id, "/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n")
@@ -177,34 +178,26 @@ func (b *Backend) readFile(ctx context.Context, id, at, otherwise string) (strin
 	return string(data), nil
 }
 
-// pull fetches the configured image.
+// pull fetches the configured image. Where the engine answers and its registry
+// does not give the image, people must do something.
 func (b *Backend) pull(ctx context.Context, session string) error {
+	doing := "pulling the image " + b.cfg.Image
 	r, err := b.api.ImagePull(ctx, b.cfg.Image, image.PullOptions{})
+	var told errPull
 	if err == nil {
 		defer r.Close()
-		err = b.followPull(ctx, session, r)
+		if err = b.followPull(ctx, session, r); err != nil && !errors.As(err, &told) {
+			return b.fail(doing, err) // the engine's own connection broke off
+		}
 	}
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil:
-		return fmt.Errorf("pulling the image %s: %w", b.cfg.Image, ctx.Err())
-	case errors.Is(b.fail("", err), sandbox.ErrUnavailable) && !refusedPull(err):
-		return b.fail("pulling the image "+b.cfg.Image, err)
+	case ctx.Err() != nil, client.IsErrConnectionFailed(err):
+		return b.fail(doing, err)
 	}
 	return sandbox.Refuse(fmt.Sprintf(
 		"The image %s is not in the Docker engine and cannot be pulled: %v. Load or build it there, or configure another one.", b.cfg.Image, err))
-}
-
-// refusedPull tells a registry that does not have the image, or does not give
-// it, from one that does not answer.
-func refusedPull(err error) bool {
-	for _, sign := range []string{"not found", "manifest unknown", "denied", "unauthorized", "does not exist", "no matching manifest", "no such host"} {
-		if strings.Contains(err.Error(), sign) {
-			return true
-		}
-	}
-	return false
 }
 
 // pullLine is what the engine says while it pulls.
@@ -222,7 +215,6 @@ type pullLine struct {
 type errPull struct{ text string }
 
 func (e errPull) Error() string { return e.text }
-func (e errPull) Unknown()      {} // to errdefs: the engine gives no reason but its text
 
 func (b *Backend) followPull(ctx context.Context, session string, r io.Reader) error {
 	dec := json.NewDecoder(r)

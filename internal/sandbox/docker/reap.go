@@ -33,7 +33,7 @@ type Reaped struct {
 // and prepared images that nothing uses. What is younger than an hour stays. An
 // error of keep ends it: nothing is removed on a guess.
 func (b *Backend) Reap(ctx context.Context, keep func(ctx context.Context, session string, generation int) (bool, error)) (Reaped, error) {
-	r := reaper{b: b, keep: keep, now: time.Now(), known: map[string]bool{}}
+	r := reaper{b: b, keep: keep, now: b.now(), known: map[string]bool{}}
 	for _, step := range []func(context.Context) error{r.containers, r.volumes, r.images} {
 		if err := step(ctx); err != nil {
 			return r.done, err
@@ -82,7 +82,7 @@ func (r *reaper) containers(ctx context.Context) error {
 		return r.b.fail("listing sandboxes", err)
 	}
 	for _, c := range list {
-		_, helper := c.Labels[labelImage]
+		helper := c.Labels[labelSandbox] == "" // of prepare; labels of images are inherited
 		switch {
 		case helper && r.now.Sub(time.Unix(c.Created, 0)) > orphanGrace:
 			if err := r.b.removeContainer(ctx, c.ID); err != nil {

@@ -86,8 +86,7 @@ func (s *session) hello(ctx context.Context, named bool) (bool, error) {
 		return false, fmt.Errorf("starting the sandbox: it answers %q", out)
 	}
 	if s.tool == "none" {
-		return false, sandbox.Refuse(fmt.Sprintf(
-			"The image %s cannot be used: it has none of setpriv, su-exec, gosu and su, and commands must not run as root.", s.b.cfg.Image))
+		return false, s.b.unusable("it has none of setpriv, su-exec, gosu and su, and commands must not run as root")
 	}
 	return was == "yes", nil
 }
@@ -190,14 +189,35 @@ func (s *session) connect(ctx context.Context, doing string) error {
 		case err == nil:
 			s.agent = a
 			return nil
-		case !errdefs.IsConflict(err) || tries == 3:
-			return s.b.gone(doing, err)
+		case errors.Is(err, errNoShell):
+			return s.b.unusable("it has no sh")
+		case tries == 3 || !errdefs.IsConflict(err) && !s.stopped(ctx):
+			return s.b.unanswered(doing, err)
 		}
 		// It is not running, or it is paused.
 		if err := s.start(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// stopped tells whether the container does not run; it may have ended just now.
+func (s *session) stopped(ctx context.Context) bool {
+	c, err := s.b.api.ContainerInspect(ctx, s.id)
+	return err == nil && !c.State.Running
+}
+
+// unanswered is for an exec that the engine could not start: the container may
+// be out of processes or memory.
+func (b *Backend) unanswered(doing string, err error) error {
+	if err = b.gone(doing, err); errors.Is(err, sandbox.ErrGone) || errors.Is(err, sandbox.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
+}
+
+func (b *Backend) unusable(why string) error {
+	return sandbox.Refuse(fmt.Sprintf("The image %s cannot be used: %s.", b.cfg.Image, why))
 }
 
 func (s *session) closedError(ctx context.Context, doing string) error {
@@ -215,6 +235,8 @@ func (s *session) start(ctx context.Context) error {
 		return s.b.gone("looking at the sandbox", err)
 	case c.State.Paused:
 		err = s.b.api.ContainerUnpause(ctx, s.id)
+	case !c.State.Running && c.State.ExitCode == codeNotFound:
+		return s.b.unusable("it has no sleep")
 	case !c.State.Running:
 		err = s.b.api.ContainerStart(ctx, s.id, container.StartOptions{})
 	}
@@ -230,8 +252,6 @@ func (b *Backend) startError(err error) error {
 	switch {
 	case strings.Contains(text, "docker-init"):
 		return sandbox.Refuse("The Docker engine has no docker-init program; install it (Debian's package is called tini).")
-	case strings.Contains(text, "executable file not found"), strings.Contains(text, "no such file or directory"):
-		return sandbox.Refuse(fmt.Sprintf("The image %s cannot be used: it has no sh or no sleep (%v).", b.cfg.Image, err))
 	}
 	return b.gone("starting the sandbox", err)
 }

@@ -1,0 +1,219 @@
+package docker_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/sandbox"
+	"github.com/countersign/countersign/internal/sandbox/docker"
+)
+
+// volumes returns the names of the rig's volumes but those of destroyed sandboxes.
+func (r rig) volumes(t *testing.T) []string {
+	t.Helper()
+	list, err := newClient(t, r.host).VolumeList(t.Context(), volume.ListOptions{
+		Filters: filters.NewArgs(filters.Arg("label", "countersign.owner="+r.owner)),
+	})
+	require.NoError(t, err)
+	var names []string
+	for _, v := range list.Volumes {
+		if v.Labels["countersign.part"] != "gone" {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
+// An engine that is restarted kills what ran; nothing is lost but that.
+func TestEngineRestarts(t *testing.T) {
+	t.Parallel()
+	d, err := startDaemon(t.TempDir())
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { d.stop() })
+	require.NoError(t, importImage(d.host, imageBash))
+	r := rigOn(t, d.host)
+	spec := sandbox.Spec{ID: newID()}
+	s, err := r.Open(t.Context(), spec)
+	require.NoError(t, err)
+	done := start(t, s, "echo kept | tee file; exit 3")
+	await(t, s, done)
+	running := start(t, s, "echo begun; sleep 600")
+	awaitOutput(t, s, running)
+	followed := make(chan error, 1)
+	go func() { followed <- s.Attach(t.Context(), running, sandbox.Stdout, 0, &sink{}) }()
+
+	d.stop()
+	require.ErrorIs(t, <-followed, sandbox.ErrUnavailable)
+	_, err = s.Status(t.Context(), running)
+	require.ErrorIs(t, err, sandbox.ErrUnavailable)
+	require.ErrorIs(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "x", Command: "true"}), sandbox.ErrUnavailable)
+	require.ErrorIs(t, s.WriteFile(t.Context(), "file", nil), sandbox.ErrUnavailable)
+	other := rigOn(t, d.host, func(c *docker.Config) { c.Owner = r.owner })
+	spec.Existing = true
+	_, err = other.Open(t.Context(), spec)
+	require.ErrorIs(t, err, sandbox.ErrUnavailable)
+	require.ErrorContains(t, err, "does not answer")
+
+	require.NoError(t, d.start())
+	st, err := s.Status(t.Context(), running)
+	require.NoError(t, err)
+	require.Equal(t, sandbox.StateUnknown, st.State)
+	require.Equal(t, "begun\n", await(t, s, running).stdout)
+	require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: running, Command: "echo begun; sleep 600",
+		Limits: sandbox.Limits{}}), "starting it again does not run it again")
+	require.Equal(t, sandbox.StateUnknown, await(t, s, running).State)
+	require.Equal(t, 3, await(t, s, done).ExitCode)
+	require.Equal(t, "kept\n", run(t, s, "cat file").stdout)
+	again, err := other.Open(t.Context(), spec)
+	require.NoError(t, err)
+	require.Equal(t, "kept\n", run(t, again, "cat file").stdout)
+	require.NoError(t, s.Destroy(t.Context()))
+}
+
+type sink struct{}
+
+func (*sink) Write(p []byte) (int, error) { return len(p), nil }
+
+func TestEngineAway(t *testing.T) {
+	t.Parallel()
+	b, err := docker.New(docker.Config{Host: "unix:///nonexistent/docker.sock", Image: imageBash})
+	require.NoError(t, err)
+	defer b.Close()
+	for _, existing := range []bool{false, true} {
+		_, err = b.Open(t.Context(), sandbox.Spec{ID: "x", Existing: existing})
+		require.ErrorIs(t, err, sandbox.ErrUnavailable)
+		require.ErrorContains(t, err, "the Docker engine at unix:///nonexistent/docker.sock does not answer")
+	}
+	_, err = b.Reap(t.Context(), keepAll)
+	require.ErrorIs(t, err, sandbox.ErrUnavailable)
+}
+
+func TestContainerKilled(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	spec := sandbox.Spec{ID: newID()}
+	s := r.open(t, spec)
+	id := start(t, s, "echo begun; sleep 600")
+	awaitOutput(t, s, id)
+	api := newClient(t, r.host)
+	require.NoError(t, api.ContainerKill(t.Context(), r.container(t).ID, "KILL"))
+	got := await(t, s, id)
+	require.Equal(t, sandbox.StateUnknown, got.State)
+	require.Equal(t, "begun\n", got.stdout)
+	require.NoError(t, s.Signal(t.Context(), id, sandbox.SignalStop))
+
+	require.NoError(t, api.ContainerPause(t.Context(), r.container(t).ID))
+	other := rigOn(t, r.host, func(c *docker.Config) { c.Owner = r.owner })
+	again, err := other.Open(t.Context(), spec)
+	require.NoError(t, err)
+	require.Equal(t, "goes on\n", run(t, again, "echo goes on").stdout)
+}
+
+// Pruning stopped containers is an everyday act; it leaves volumes alone.
+func TestContainerPruned(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	spec := sandbox.Spec{ID: newID(), Generation: 2}
+	s := r.open(t, spec)
+	id := start(t, s, "echo kept > file; echo mine > ~/x; exit 3")
+	await(t, s, id)
+	require.NoError(t, s.Release(t.Context()))
+	api := newClient(t, r.host)
+	require.NoError(t, api.ContainerRemove(t.Context(), r.container(t).ID, container.RemoveOptions{}))
+
+	spec.Existing = true
+	s = r.open(t, spec)
+	require.Equal(t, 3, await(t, s, id).ExitCode)
+	require.Equal(t, "kept\nmine\n", run(t, s, "cat file ~/x").stdout)
+	require.NotContains(t, r.container(t).Name, ".new-")
+
+	require.NoError(t, api.ContainerRemove(t.Context(), r.container(t).ID, container.RemoveOptions{Force: true}))
+	require.ErrorIs(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "x", Command: "true"}), sandbox.ErrGone)
+	for _, name := range r.volumes(t) {
+		require.NoError(t, api.VolumeRemove(t.Context(), name, true))
+	}
+	_, err := r.Open(t.Context(), spec)
+	require.ErrorIs(t, err, sandbox.ErrGone)
+	_, err = r.Open(t.Context(), spec)
+	require.ErrorIs(t, err, sandbox.ErrGone, "asking after it has not made it")
+}
+
+// Half a sandbox, whose maker died, is not taken for one.
+func TestHalfIsNotAdopted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	spec := sandbox.Spec{ID: newID()}
+	s := r.open(t, spec)
+	run(t, s, "echo kept > file")
+	c, api := r.container(t), newClient(t, r.host)
+	// The container never had its name.
+	e, err := api.ContainerExecCreate(t.Context(), c.ID, container.ExecOptions{User: "0:0", Cmd: []string{"rm", "/countersign/named"}})
+	require.NoError(t, err)
+	require.NoError(t, api.ContainerExecStart(t.Context(), e.ID, container.ExecStartOptions{}))
+	require.NoError(t, s.Release(t.Context()))
+	require.NoError(t, api.ContainerRemove(t.Context(), c.ID, container.RemoveOptions{}))
+	require.Len(t, r.volumes(t), 3)
+
+	existing := spec
+	existing.Existing = true
+	_, err = r.Open(t.Context(), existing)
+	require.ErrorIs(t, err, sandbox.ErrGone)
+	require.Empty(t, run(t, r.open(t, spec), "ls").stdout)
+}
+
+func TestReleaseStops(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	spec := sandbox.Spec{ID: newID()}
+	s := r.open(t, spec)
+	require.True(t, r.container(t).State.Running)
+	require.NoError(t, s.Release(t.Context()))
+	require.False(t, r.container(t).State.Running)
+	require.NoError(t, s.Release(t.Context()))
+	_, err := s.Status(t.Context(), "x")
+	require.Error(t, err)
+	require.False(t, r.container(t).State.Running, "a released session starts nothing")
+	r.open(t, spec)
+	require.True(t, r.container(t).State.Running)
+}
+
+// Several workers share an engine.
+func TestOpenedAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	spec := sandbox.Spec{ID: newID()}
+	sessions := make([]sandbox.Session, 4)
+	var wg sync.WaitGroup
+	for i := range sessions {
+		other := rigOn(t, r.host, func(c *docker.Config) { c.Owner = r.owner })
+		wg.Go(func() {
+			s, err := other.Open(t.Context(), spec)
+			if err == nil {
+				sessions[i] = s
+			}
+		})
+	}
+	wg.Wait()
+	for i, s := range sessions {
+		require.NotNil(t, s)
+		run(t, s, "echo x >> file")
+		require.Equal(t, i+1, len(run(t, s, "cat file").stdout)/2)
+	}
+	require.Len(t, r.volumes(t), 3)
+	r.container(t)
+	require.NoError(t, sessions[0].Destroy(t.Context()))
+	require.Empty(t, r.volumes(t))
+	_, err := sessions[1].Status(t.Context(), "x")
+	require.ErrorIs(t, err, sandbox.ErrGone)
+	require.NoError(t, sessions[1].Destroy(t.Context()))
+}
+
+func keepAll(context.Context, string, int) (bool, error) { return true, nil }
