@@ -22,6 +22,9 @@ type drawing struct {
 
 func draw(c chat.Content, groups []group, pings bool) drawing {
 	m := newMarkup(groups)
+	if c.View.Approval != nil {
+		m.pings = c.View.Approval.Notify
+	}
 	return drawing{m: m, style: m.style(), c: c, pings: pings}
 }
 
@@ -36,7 +39,22 @@ func (d drawing) card() rendered {
 	case v.Approval != nil:
 		blocks = d.approval(*v.Approval)
 	}
-	return rendered{text: d.fallback(d.style.Text(d.c.View, d.c.Text)), blocks: withIDs(d.c.View.Key, blocks)}
+	return rendered{text: d.fallback(d.style.Text(d.c.View, d.c.Text) + d.others()), blocks: withIDs(d.c.View.Key, blocks)}
+}
+
+// others mentions, beside the text, those whom a new card is to notify though
+// they are no approvers by name.
+func (d drawing) others() string {
+	if d.c.View.Approval == nil || !d.pings {
+		return ""
+	}
+	text := ""
+	for _, n := range d.c.View.Approval.Notify {
+		if n != "*" && !slices.Contains(d.c.View.Approval.Approvers, n) {
+			text += " " + d.style.Approver(n)
+		}
+	}
+	return text
 }
 
 // fallback is a text beside blocks. Escaping may make five characters of one, so

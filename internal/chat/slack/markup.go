@@ -3,6 +3,7 @@ package slack
 import (
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,9 @@ type markup struct {
 	open, close string
 	marks       []mark
 	groups      []group
+	// pings are the approvers that are mentioned; others are named. Nil mentions
+	// all.
+	pings []string
 }
 
 // mark is a time, a user or a user group.
@@ -56,6 +60,9 @@ func (m *markup) style() chat.Style {
 		Approver: func(name string) string {
 			if name == "*" {
 				return "everybody"
+			}
+			if len(m.pings) > 0 && !slices.Contains(m.pings, name) {
+				return "@" + chat.Shown(strings.TrimPrefix(name, "@"))
 			}
 			if isUserID(name) {
 				return m.add(mark{user: name})

@@ -41,7 +41,12 @@ func (p *people) actor(ctx context.Context, user string) (workflows.Actor, error
 	if a, ok := p.users.get(user, cacheFor); ok {
 		return a, nil
 	}
-	a, err := shared(ctx, &p.ask, "user/"+user, func(ctx context.Context) (workflows.Actor, error) {
+	return p.lookUp(ctx, user)
+}
+
+// lookUp asks Slack who a user is.
+func (p *people) lookUp(ctx context.Context, user string) (workflows.Actor, error) {
+	return shared(ctx, &p.ask, "user/"+user, func(ctx context.Context) (workflows.Actor, error) {
 		u, err := p.api.GetUserInfoContext(ctx, user, slack.GetUserInfoOptionIncludeLocale(false))
 		if c := code(err); c == "user_not_found" || c == "user_not_visible" {
 			return workflows.Actor{ID: user, External: true}, nil
@@ -53,7 +58,6 @@ func (p *people) actor(ctx context.Context, user string) (workflows.Actor, error
 		p.users.put(user, a)
 		return a, nil
 	})
-	return a, err
 }
 
 // shared runs f once for all who ask at the same time; it goes on, within its own
@@ -102,6 +106,11 @@ func (p *people) all(ctx context.Context) ([]group, error) {
 	if g, ok := p.groups.get("", cacheFor); ok {
 		return g, nil
 	}
+	return p.lookUpGroups(ctx)
+}
+
+// lookUpGroups asks Slack for the groups.
+func (p *people) lookUpGroups(ctx context.Context) ([]group, error) {
 	return shared(ctx, &p.ask, "groups", func(ctx context.Context) ([]group, error) {
 		var out struct {
 			Groups []struct {
@@ -133,6 +142,10 @@ func (p *people) memberships(ctx context.Context, user string) ([]string, error)
 	if err != nil {
 		return nil, err
 	}
+	return groupsOf(groups, user), nil
+}
+
+func groupsOf(groups []group, user string) []string {
 	var in []string
 	for _, g := range groups {
 		if slices.Contains(g.Users, user) {
@@ -142,7 +155,7 @@ func (p *people) memberships(ctx context.Context, user string) ([]string, error)
 			}
 		}
 	}
-	return in, nil
+	return in
 }
 
 // groupID finds a group by its ID or handle.

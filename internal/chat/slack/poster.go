@@ -218,7 +218,8 @@ func (p *poster) groups(ctx context.Context, c chat.Content) []group {
 	if c.View.Approval == nil {
 		return nil
 	}
-	needed := slices.ContainsFunc(c.View.Approval.Approvers, func(n string) bool { return n != "*" && !isUserID(n) && !isGroupID(n) })
+	named := slices.Concat(c.View.Approval.Approvers, c.View.Approval.Notify)
+	needed := slices.ContainsFunc(named, func(n string) bool { return n != "*" && !isUserID(n) && !isGroupID(n) })
 	if !needed {
 		return nil
 	}
@@ -400,4 +401,26 @@ func (p *poster) Delete(ctx context.Context, t workflows.Thread, ref string) err
 		return nil
 	}
 	return err
+}
+
+// Members looks people up anew, past what is remembered: see [chat.Poster]'s
+// deliveries, which ask before a vote that rests on a group counts.
+func (p *poster) Members(ctx context.Context, _ workflows.Thread, people []workflows.Actor) ([]workflows.Actor, error) {
+	groups, err := p.app.people.lookUpGroups(ctx)
+	if err != nil {
+		return nil, mapped(err)
+	}
+	var out []workflows.Actor
+	for _, who := range people {
+		now, err := p.app.people.lookUp(ctx, who.ID)
+		if err != nil {
+			return nil, mapped(err)
+		}
+		if now.External && now.Name == "" {
+			continue // Slack knows nobody of that ID any more
+		}
+		now.Groups = groupsOf(groups, who.ID)
+		out = append(out, now)
+	}
+	return out, nil
 }

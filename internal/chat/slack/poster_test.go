@@ -273,3 +273,38 @@ func TestStolenMetadataIsNotOurs(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, found)
 }
+
+func TestOnlyThoseWhomTheCardNotifiesArePinged(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true, before: oncall})
+	ts := w.approval(w.session(), func(v *workflows.MessageView) {
+		v.Approval.Approvers, v.Approval.Notify = []string{"platform-oncall", ada}, []string{ada, grace}
+	})
+	m, _ := w.fake.Message(general, ts)
+	require.NotContains(t, m.Text, "<!subteam")
+	require.Contains(t, m.Text, "@platform-oncall")
+	require.Contains(t, m.Text, "<@"+ada+">")
+	require.Contains(t, m.Text, "<@"+grace+">")
+	require.NotContains(t, string(m.Blocks), "usergroup")
+}
+
+// TestMembersAreLookedUpAnew: a vote counts only while the voter is in the group.
+func TestMembersAreLookedUpAnew(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true, before: oncall})
+	thread, p := w.session(), &poster{app: w.app}
+	people := []workflows.Actor{{ID: grace}, {ID: "U0GONE0001"}}
+	now, err := p.Members(t.Context(), thread, people)
+	require.NoError(t, err)
+	require.Len(t, now, 1)
+	require.Contains(t, now[0].Groups, "platform-oncall")
+	w.fake.AddGroup(slackfake.Group{ID: "S0ONCALL01", Handle: "platform-oncall"})
+	w.fake.AddUser(slackfake.User{ID: grace, Name: "grace", Deleted: true})
+	now, err = p.Members(t.Context(), thread, people)
+	require.NoError(t, err)
+	require.Empty(t, now[0].Groups)
+	require.True(t, now[0].External, "a deactivated account counts for nothing")
+	w.fake.Fail("usergroups.list", slackfake.Failure{Status: 503})
+	_, err = p.Members(t.Context(), thread, people)
+	require.Error(t, err)
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/slack-go/slack"
 
 	"github.com/countersign/countersign/internal/chat"
+	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -157,10 +158,17 @@ func (a *App) allow(ctx context.Context, by workflows.Actor, verb chat.Verb, t w
 			return err
 		}
 	}
-	if a.dep.Allow != nil {
-		return a.dep.Allow(ctx, by, verb, t)
+	if a.dep.Allow == nil {
+		return nil
 	}
-	return nil
+	if len(by.Groups) == 0 {
+		groups, err := a.people.memberships(ctx, by.ID)
+		if err != nil {
+			a.log.Info("Groups of a person are not known; none count", telemetry.KeyActorID, by.ID, telemetry.KeyError, err)
+		}
+		by.Groups = groups
+	}
+	return a.dep.Allow(ctx, by, verb, t)
 }
 
 func forbidden(code, message, hint string) *chat.Error {
