@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,7 +55,13 @@ type view struct {
 	Hash       string `json:"hash"`
 	CallbackID string `json:"callback_id"`
 	Private    string `json:"private_metadata"`
-	State      struct {
+	Blocks     []struct {
+		BlockID string `json:"block_id"`
+		Element struct {
+			Initial string `json:"initial_value"`
+		} `json:"element"`
+	} `json:"blocks"`
+	State struct {
 		Values map[string]map[string]struct {
 			Value    string `json:"value"`
 			Selected struct {
@@ -71,6 +78,18 @@ func (v view) value(name string) string {
 		return in.Selected.Value
 	}
 	return strings.TrimSpace(in.Value)
+}
+
+// changed is what was typed in the input of that name, if it is not what stood
+// there.
+func (v view) changed(name string) string {
+	typed := v.State.Values[name][name].Value
+	for _, b := range v.Blocks {
+		if b.BlockID == name && b.Element.Initial == typed {
+			return ""
+		}
+	}
+	return typed
 }
 
 // here is the thread that an interaction with a message belongs to.
@@ -203,19 +222,25 @@ func (a *App) click(ctx context.Context, i interaction, r ref, c chat.Click) {
 	}
 	a.background(ctx, answerWithin, func(ctx context.Context) {
 		if reply.Answered != "" {
-			a.settle(ctx, i, reply.Answered)
+			a.settle(ctx, i, r.Question, reply.Answered)
 		}
 		a.whisper(ctx, a.here(i), i.User.ID, i.ResponseURL, text)
 	})
 }
 
-// settle puts what was answered in the place of a question's buttons.
-func (a *App) settle(ctx context.Context, i interaction, answered string) {
+// settle puts what was answered in the place of a question's buttons; of the
+// list of grants, each of which is answered for itself, in the place of the one.
+func (a *App) settle(ctx context.Context, i interaction, question, answered string) {
 	var blocks []slack.Block
 	for _, b := range i.Message.Blocks {
 		var text string
-		if b.Type == string(slack.MBTMarkdown) && json.Unmarshal(b.Text, &text) == nil {
+		switch {
+		case b.Type == string(slack.MBTMarkdown) && json.Unmarshal(b.Text, &text) == nil:
 			blocks = append(blocks, slack.NewMarkdownBlock("", text))
+		case b.Type == string(slack.MBTContext):
+			blocks = append(blocks, earlier(b.Elements)...)
+		case b.Type == string(slack.MBTAction) && question == chat.QuestionGrants:
+			blocks = append(blocks, otherButtons(b.Elements, i.Actions[0].ID)...)
 		}
 	}
 	blocks = append(blocks, slack.NewContextBlock("", plain(answered, maxContext)))
@@ -223,6 +248,41 @@ func (a *App) settle(ctx context.Context, i interaction, answered string) {
 	if _, _, _, err := a.api.UpdateMessageContext(ctx, a.here(i).Channel, i.Container.TS, r.options()...); err != nil {
 		a.log.Warn("Question could not be settled", telemetry.KeyError, detail(err))
 	}
+}
+
+// earlier keeps the answers that stand under a question already.
+func earlier(raw json.RawMessage) []slack.Block {
+	var elements []struct {
+		Text string `json:"text"`
+	}
+	if json.Unmarshal(raw, &elements) != nil || len(elements) == 0 {
+		return nil
+	}
+	return []slack.Block{slack.NewContextBlock("", plain(elements[0].Text, maxContext))}
+}
+
+// otherButtons are a row's buttons without the one that was clicked.
+func otherButtons(raw json.RawMessage, clicked string) []slack.Block {
+	var elements []struct {
+		ID    string `json:"action_id"`
+		Value string `json:"value"`
+		Text  struct {
+			Text string `json:"text"`
+		} `json:"text"`
+	}
+	if json.Unmarshal(raw, &elements) != nil {
+		return nil
+	}
+	var buttons []slack.BlockElement
+	for _, e := range elements {
+		if e.ID != clicked && e.ID != "" {
+			buttons = append(buttons, slack.NewButtonBlockElement(e.ID, e.Value, plain(e.Text.Text, maxButton)))
+		}
+	}
+	if len(buttons) == 0 {
+		return nil
+	}
+	return []slack.Block{slack.NewActionBlock("", buttons...)}
 }
 
 // approvalView reads the newest state of a request.
@@ -409,9 +469,15 @@ func respond(v *slack.ModalViewRequest) any {
 func (a *App) outcome(ctx context.Context, i interaction, r ref, id string, at time.Time) *slack.ModalViewRequest {
 	switch i.View.CallbackID {
 	case viewDeny:
-		return a.decided(ctx, i, r, chat.Click{Interaction: id, Button: workflows.ButtonDeny, Reason: cut(i.View.value(inputReason), maxInput), At: at})
+		c := chat.Click{Interaction: id, Button: workflows.ButtonDeny, Reason: i.View.value(inputReason), At: at}
+		if i.View.value(inputVerdict) == verdictChanges {
+			c.Changes, c.Reason = cmp.Or(c.Reason, " "), ""
+		}
+		return a.decided(ctx, i, r, c)
 	case viewReview:
-		return a.decided(ctx, i, r, chat.Click{Interaction: id, Button: workflows.ButtonApprove, At: at})
+		return a.decided(ctx, i, r, chat.Click{
+			Interaction: id, Button: workflows.ButtonApprove, BreakGlass: i.View.value(inputAlone), Edit: i.View.changed(inputCommand), At: at,
+		})
 	case viewPicker:
 		channel, ts, ok := strings.Cut(i.View.value(inputSession), "/")
 		c, cok := decodeCommand(r.Command)

@@ -136,6 +136,120 @@ func TestDenyWithAReason(t *testing.T) {
 	require.True(t, v.Closed)
 }
 
+func TestAskForChanges(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{before: oncall})
+	ts := w.approval(w.session(), nil)
+	_, err := w.fake.Press(grace, general, ts, workflows.ButtonDeny)
+	require.NoError(t, err)
+	w.until("the dialog opens", func() bool { return len(w.fake.Views(grace)) == 1 })
+	id := w.fake.Views(grace)[0].ID
+	_, err = w.fake.Submit(id, map[string]string{"verdict": "changes"})
+	require.NoError(t, err)
+	v, _ := w.fake.View(id)
+	require.Contains(t, blockText(v.Blocks), "It is not said what should be different")
+	require.Empty(t, w.sessions.Asked("Decide"))
+
+	_, err = w.fake.Press(grace, general, ts, workflows.ButtonDeny)
+	require.NoError(t, err)
+	w.until("the dialog opens", func() bool { return len(w.fake.Views(grace)) == 2 })
+	_, err = w.fake.Submit(w.fake.Views(grace)[1].ID, map[string]string{"verdict": "changes", "reason": "use the staging bucket"})
+	require.NoError(t, err)
+	d := one[workflows.Decision](w, "Decide")
+	require.Equal(t, []string{workflows.VerdictChanges, "use the staging bucket"}, []string{d.Verdict, d.Reason})
+}
+
+// reviewed opens the review of a request and returns its modal.
+func (w *world) reviewed(ts string) slackfake.View {
+	w.t.Helper()
+	n := len(w.fake.Views(grace))
+	_, err := w.fake.Press(grace, general, ts, workflows.ButtonReview)
+	require.NoError(w.t, err)
+	w.until("the review is filled", func() bool { v := w.fake.Views(grace); return len(v) == n+1 && v[n].Submit != "" })
+	return w.fake.Views(grace)[n]
+}
+
+func TestEditAndApprove(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{before: oncall})
+	ts := w.approval(w.session(), nil)
+	v := w.reviewed(ts)
+	require.NotContains(t, string(v.Blocks), "break-glass")
+	_, err := w.fake.Submit(v.ID, map[string]string{"command": "rm -r build"})
+	require.NoError(t, err)
+	d := one[workflows.Decision](w, "Decide")
+	require.Equal(t, []string{workflows.VerdictApprove, "rm -r build", "sha256:1"}, []string{d.Verdict, d.Edit, d.Digest})
+}
+
+func TestUnchangedIsNoEdit(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{before: oncall})
+	ts := w.approval(w.session(), nil)
+	_, err := w.fake.Submit(w.reviewed(ts).ID, nil)
+	require.NoError(t, err)
+	require.Empty(t, one[workflows.Decision](w, "Decide").Edit)
+}
+
+func TestWhatNoInputHoldsCannotBeEdited(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{before: oncall})
+	for _, command := range []string{strings.Repeat("x", 3001), "echo \u202ex", " leading space"} {
+		ts := w.approval(w.session(), func(v *workflows.MessageView) { v.Approval.Command.Text = command })
+		require.NotContains(t, string(w.reviewed(ts).Blocks), "plain_text_input")
+	}
+}
+
+func TestBreakGlass(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{before: oncall})
+	ts := w.approval(w.session(), func(v *workflows.MessageView) { v.Approval.BreakGlass = []string{"platform-oncall"} })
+	_, err := w.fake.Submit(w.reviewed(ts).ID, map[string]string{"break_glass": "production is down"})
+	require.NoError(t, err)
+	d := one[workflows.Decision](w, "Decide")
+	require.True(t, d.BreakGlass)
+	require.Equal(t, "production is down", d.Reason)
+}
+
+func TestGrant(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{before: oncall})
+	ts := w.approval(w.session(), func(v *workflows.MessageView) {
+		v.Buttons = append(v.Buttons, workflows.Button{ID: workflows.ButtonGrant, Label: "Allow this for 1 h"})
+	})
+	_, err := w.fake.Press(grace, general, ts, workflows.ButtonGrant)
+	require.NoError(t, err)
+	require.Equal(t, workflows.GrantTime, one[workflows.Decision](w, "Decide").GrantFor)
+}
+
+func TestGrantsAreRevokedOneByOne(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	thread := w.session()
+	until := time.Now().Add(time.Hour)
+	w.sessions.set(thread, workflows.TurnState{Grants: []workflows.Grant{
+		{ID: "g1", Command: "make", Until: until}, {ID: "g2", Command: "git push", Until: until}, {ID: "g3", Command: "ls", Until: until},
+	}})
+	_, ds := w.fake.Say(ada, general, thread.ID, bot+" grants")
+	settled(w, ds...)
+	w.until("the list", func() bool { return len(w.fake.Thread(general, thread.ID)) == 3 })
+	list := w.fake.Thread(general, thread.ID)[2]
+	require.Equal(t, []string{"Revoke g1", "Revoke g2", "Revoke g3"}, labels(list.Blocks))
+	for i, left := range [][]string{{"Revoke g1", "Revoke g3"}, {"Revoke g1"}} {
+		_, err := w.fake.Press(ada, general, list.TS, chat.ButtonRevoke+[]string{"g2", "g3"}[i])
+		require.NoError(t, err)
+		w.until("one button less", func() bool {
+			m, _ := w.fake.Message(general, list.TS)
+			return len(labels(m.Blocks)) == len(left)
+		})
+		m, _ := w.fake.Message(general, list.TS)
+		require.Equal(t, left, labels(m.Blocks))
+	}
+	m, _ := w.fake.Message(general, list.TS)
+	require.Contains(t, blockText(m.Blocks), "g2 revoked by @ada")
+	require.Contains(t, blockText(m.Blocks), "g3 revoked by @ada")
+	require.Len(t, w.sessions.Asked("RevokeGrant"), 2)
+}
+
 func TestSlowOutcomeFillsTheDialogLater(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{fake: slackfake.Options{AckWithin: 3 * time.Second}, before: oncall})

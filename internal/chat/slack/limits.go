@@ -39,6 +39,9 @@ const (
 	tailLine  = 160
 	// reasonsShown bounds the reasons on an approval card.
 	reasonsShown = 3000
+	// maxTyped bounds a reason: at four bytes a character it stays below
+	// [chat.MaxReason].
+	maxTyped = 1000
 	// reviewText is the longest review that a modal shows; a longer one is a file.
 	reviewText = 40000
 	// fallbackText is the length of the text beside the blocks, before escaping.

@@ -223,9 +223,10 @@ type message struct {
 		TS   string `json:"ts"`
 	} `json:"edited"`
 	Blocks []struct {
-		Type    string          `json:"type"`
-		BlockID string          `json:"block_id"`
-		Text    json.RawMessage `json:"text"`
+		Type     string          `json:"type"`
+		BlockID  string          `json:"block_id"`
+		Text     json.RawMessage `json:"text"`
+		Elements json.RawMessage `json:"elements"`
 	} `json:"blocks"`
 	Files    []file `json:"files"`
 	Metadata struct {

@@ -90,6 +90,7 @@ func needsSession(v chat.Verb) bool {
 	return slices.Contains([]chat.Verb{
 		chat.VerbSwitch, chat.VerbFork, chat.VerbTitle, chat.VerbModel, chat.VerbStop, chat.VerbPause,
 		chat.VerbDone, chat.VerbDestroy, chat.VerbStatus, chat.VerbHistory, chat.VerbFiles,
+		chat.VerbGrants, chat.VerbRevoke,
 	}, v)
 }
 

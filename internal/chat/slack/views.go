@@ -84,6 +84,9 @@ const (
 	inputModel   = "model"
 	inputReason  = "reason"
 	inputVerb    = "verb"
+	inputVerdict = "verdict"
+	inputCommand = "command"
+	inputAlone   = "break_glass"
 )
 
 func input(id, label string, optional bool, e slack.BlockElement) slack.Block {
@@ -198,13 +201,24 @@ func menuView(t workflows.Thread, st workflows.TurnState) slack.ModalViewRequest
 		textBlock(chat.Shown(st.Header.Title)), selectInput(inputVerb, "Command", false, values, labels)), "Go on")
 }
 
-// denyView asks why.
+// Verdicts of the deny modal.
+const (
+	verdictDeny    = "deny"
+	verdictChanges = "changes"
+)
+
+// denyView asks why, and whether the agent is to try another way.
 func denyView(at ref) slack.ModalViewRequest {
 	e := slack.NewPlainTextInputBlockElement(plain("What should be done instead?", 150), inputReason)
-	e.Multiline, e.MaxLength = true, maxInput
+	e.Multiline, e.MaxLength = true, maxTyped
+	choice := slack.NewOptionsSelectBlockElement(slack.OptTypeStatic, plain("Choose", 150), inputVerdict,
+		slack.NewOptionBlockObject(verdictDeny, plain("Deny", maxButton), nil),
+		slack.NewOptionBlockObject(verdictChanges, plain("Ask for changes", maxButton), nil))
+	choice.InitialOption = choice.Options[0]
 	return withSubmit(modal(viewDeny, "Deny", at.encode(),
 		textBlock("The command will not run. The agent is told why and goes on."),
-		input(inputReason, "Reason", true, e)), "Deny")
+		input(inputVerdict, "Verdict", false, choice),
+		input(inputReason, "Reason, or what should change", true, e)), "Deny")
 }
 
 // reviewView shows everything that an approval covers. Only a pending request
@@ -234,13 +248,36 @@ func reviewView(at ref, a workflows.ApprovalView, r chat.Review) slack.ModalView
 	for _, n := range r.Notes {
 		blocks = append(blocks, markdownBlocksOf(chat.ShownLines(n))...)
 	}
+	if r.EditedBy != "" {
+		box("Changed by "+r.EditedBy+". The agent had asked for:", r.Original)
+	}
 	blocks = append(blocks, textBlock("What these files load in turn is not covered.\nDigest: "+r.Digest))
 	at.Digest = r.Digest
-	v := modal(viewReview, "Review", at.encode(), blocks...)
-	if a.State == workflows.ApprovalPending && !a.UnknownRun {
-		v = withSubmit(v, "Approve once")
+	if a.State != workflows.ApprovalPending || a.UnknownRun {
+		return modal(viewReview, "Review", at.encode(), blocks...)
 	}
-	return v
+	if e, ok := editable(a, r); ok {
+		blocks = append(blocks, e)
+	}
+	if len(a.BreakGlass) > 0 {
+		e := slack.NewPlainTextInputBlockElement(plain("Why this cannot wait for others", 150), inputAlone)
+		e.MaxLength = maxTyped
+		blocks = append(blocks, input(inputAlone, "Approve alone (break-glass), on the record", true, e))
+	}
+	return withSubmit(modal(viewReview, "Review", at.encode(), blocks...), "Approve once")
+}
+
+// editable is the box to change a command in. Slack's inputs hold 3,000
+// characters and their text must come back as it was shown: other commands
+// cannot be edited here.
+func editable(a workflows.ApprovalView, r chat.Review) (slack.Block, bool) {
+	if length(r.Command) > maxInput || len(r.Command) > workflows.MaxEdit || chat.ShownLines(r.Command) != r.Command ||
+		strings.TrimSpace(r.Command) != r.Command || r.Command == "" || !a.Displayable {
+		return nil, false
+	}
+	e := slack.NewPlainTextInputBlockElement(nil, inputCommand)
+	e.Multiline, e.MaxLength, e.InitialValue = true, maxInput, r.Command
+	return input(inputCommand, "Change the command, to approve it changed", true, e), true
 }
 
 // reviewFits reports whether a modal can show a review.

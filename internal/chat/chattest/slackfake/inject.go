@@ -297,7 +297,13 @@ func (s *Server) Submit(viewID string, values map[string]string) (Answer, error)
 		}
 		var e node
 		_ = json.Unmarshal(b["element"], &e)
-		in, typed := object{"type": e.text("type")}, values[b.text("block_id")]
+		in := object{"type": e.text("type")}
+		typed, given := values[b.text("block_id")]
+		if !given { // what stood there from the beginning
+			var chosen node
+			_ = json.Unmarshal(e["initial_option"], &chosen)
+			typed = e.text("initial_value") + chosen.text("value")
+		}
 		switch {
 		case typed == "" && string(b["optional"]) != "true":
 			s.mu.Unlock()
