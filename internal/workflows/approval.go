@@ -185,6 +185,8 @@ func (s *session) settle(ctx workflow.Context, a *Approval, state string, by Act
 	d := DecidedApproval{ID: a.ID, State: state, At: workflow.Now(ctx), UnknownRun: a.UnknownRun, Interactions: a.Interactions}
 	if by.ID != "" {
 		d.By = by.Label()
+	}
+	if state == ApprovalApproved && !a.UnknownRun {
 		if s.st.Stats.Deciders == nil {
 			s.st.Stats.Deciders = map[string]int{}
 		}

@@ -87,7 +87,7 @@ type Stats struct {
 	Approved int `json:"approved"`
 	Denied   int `json:"denied"`
 	Expired  int `json:"expired"`
-	// Deciders counts decisions by person's label.
+	// Deciders counts approvals by the label of whose vote was the last.
 	Deciders map[string]int `json:"deciders,omitempty"`
 }
 
