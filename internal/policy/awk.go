@@ -250,6 +250,10 @@ func (s *awkScanner) str() string {
 	end := min(s.i, len(s.t))
 	s.i = min(s.i+1, len(s.t))
 	text := unescapeANSI(s.t[min(start, end):end])
+	if strings.HasPrefix(text, "/") && s.c.s.secret(cleanPath(text)) {
+		s.c.raise(Risky, "%s names `%s`, which may hold credentials", s.c.by(), clip(text, 60))
+		s.c.out.secret, s.c.out.from = true, text
+	}
 	if strings.HasPrefix(text, "/inet") {
 		s.ask("`%s` opens a connection", text)
 		s.c.raise(Critical, "%s opens a connection to `%s`", s.c.by(), clip(text, 60))

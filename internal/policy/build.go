@@ -25,7 +25,7 @@ func runTargets(c *call, _ *spec, p parsed) {
 }
 
 // makeVars are variables that only change how much make says or which tests run.
-var makeVars = []string{"V", "VERBOSE", "Q", "DEBUG", "RACE", "COVER", "COVERAGE", "TEST", "TESTS", "RUN", "PKG", "PKGS", "TARGET", "JOBS", "CI", "BUILD_TYPE", "CONFIG", "MODE", "ARCH", "GOOS", "GOARCH"}
+var makeVars = []string{"V", "VERBOSE", "Q", "DEBUG", "RACE", "COVER", "COVERAGE", "TEST", "TESTS", "RUN", "PKG", "PKGS", "TARGET", "JOBS", "CI", "BUILD_TYPE", "CONFIG", "MODE", "VERSION", "TAG", "COMMIT", "BRANCH", "ARCH", "GOOS", "GOARCH"}
 
 // runMake judges make: its targets by name, and every way to change what they
 // run.
@@ -164,7 +164,7 @@ func (c *call) defaultTarget(dir *scope) string {
 }
 
 // npmNeutral are options of npm and kin that change nothing about what runs.
-var npmNeutral = []string{"-s", "--silent", "-q", "--quiet", "--if-present", "-w", "--workspaces", "-ws", "--no-progress", "--color", "--no-color", "--no-audit", "--no-fund", "-r", "--recursive", "-d", "-dd", "--loglevel=error", "--loglevel=warn", "--offline", "--frozen-lockfile", "--immutable", "--json", "--long", "-l", "--parseable", "-p", "--prod", "--production", "--all", "-a", "--stream", "--parallel", "--no-bail", "--bail"}
+var npmNeutral = []string{"-s", "--silent", "-q", "--quiet", "--if-present", "-w", "--workspaces", "-ws", "--no-progress", "--color", "--no-color", "--no-audit", "--no-fund", "-r", "--recursive", "-d", "-dd", "--loglevel=error", "--loglevel=warn", "--offline", "--frozen-lockfile", "--immutable", "--json", "--long", "-l", "--parseable", "-p", "--prod", "--production", "--all", "-a", "--stream", "--parallel", "--no-bail", "--bail", "--ci", "--coverage", "--runInBand", "-g", "--global", "--verbose", "--no-watch", "--no-coverage", "--progress=false"}
 
 // runNpm judges npm, pnpm and yarn: scripts by name.
 func runNpm(c *call, _ *spec, _ parsed) {
@@ -190,11 +190,11 @@ func runNpm(c *call, _ *spec, _ parsed) {
 		case w.is("--filter", "-F", "--workspace", "-w") && i+1 < len(c.args):
 			i++
 		case w.lit && (strings.HasPrefix(w.text, "--workspace=") || strings.HasPrefix(w.text, "--filter=")):
-		case w.lit && in(npmNeutral, w.text):
+		case w.lit && (in(npmNeutral, w.text) || strings.HasPrefix(w.text, "--depth=") || strings.HasPrefix(w.text, "--watch")):
 		case !w.lit && w.mayBeOption():
 			c.raise(Risky, "%s is given `%s`, which may be an option", c.by(), w.show())
 		case w.lit && len(w.text) > 1 && w.text[0] == '-':
-			if len(ops) > 0 && !ops[0].is("run", "run-script", "exec", "x", "install", "i", "ci", "add", "publish") {
+			if c.name != "npm" && len(ops) > 0 && !ops[0].is("run", "run-script", "exec", "x", "install", "i", "ci", "add", "publish") {
 				ops = append(ops, w)
 				continue
 			}
@@ -236,6 +236,9 @@ func (c *call) npmCommand(s *scope, ops []word) {
 		return
 	case sub.is("exec", "x", "dlx", "create", "init"):
 		c.npxWords(ops[1:])
+		return
+	case c.name == "yarn" && sub.is("workspace") && len(ops) > 2:
+		c.npmCommand(s, ops[2:])
 		return
 	case c.name != "npm" && sub.lit && c.s.j.p.safeTarget(sub.text):
 		script = sub.text
@@ -456,7 +459,7 @@ func runGoTool(c *call, _ *spec, p parsed) {
 	case op.is("cover", "dist", "nm", "objdump", "pprof", "trace", "buildid", "addr2line"):
 		for _, w := range p.operands[1:] {
 			t := w.script()
-			if strings.HasPrefix(t, "-o") || strings.HasPrefix(t, "-http") || strings.HasPrefix(t, "-html") && op.is("pprof") || strings.HasPrefix(t, "-output") || strings.HasPrefix(t, "-tools") {
+			if strings.HasPrefix(t, "-o") || strings.HasPrefix(t, "-http") || strings.HasPrefix(t, "-html") || strings.HasPrefix(t, "-output") || strings.HasPrefix(t, "-tools") {
 				c.raise(Risky, "%s is given `%s`", c.by(), clip(t, 60))
 			}
 			if strings.HasPrefix(t, "http") {
@@ -541,6 +544,11 @@ func runCoverage(c *call, _ *spec, p parsed) {
 }
 
 func runPytest(c *call, _ *spec, p parsed) {
+	for _, w := range p.values("-p") {
+		if !w.lit || !strings.HasPrefix(w.text, "no:") {
+			c.raise(Risky, "%s loads the plugin `%s`", c.by(), w.show())
+		}
+	}
 	for _, w := range p.values("--cov-report") {
 		if _, dst, ok := strings.Cut(w.text, ":"); ok {
 			v := w
@@ -633,7 +641,7 @@ func runMvn(c *call, _ *spec, p parsed) {
 		}
 	}
 	for _, w := range p.values("-D") {
-		for _, bad := range []string{"exec.", "argline", "agent", "maven.repo", "jvm", "user.home", "settings"} {
+		for _, bad := range []string{"exec.", "argline", "agent", "maven.repo", "maven.ext", "jvm", "user.home", "settings"} {
 			if strings.Contains(strings.ToLower(w.text), bad) {
 				c.raise(Risky, "%s is given `%s`, which may change what it runs", c.by(), w.show())
 			}
@@ -754,6 +762,8 @@ func runCC(c *call, _ *spec, _ parsed) {
 			out = true
 		case in([]string{"-I", "-L", "-D", "-U", "-l", "-isystem", "-iquote", "-include", "-x", "-std", "-arch", "-framework", "-MF", "-MT", "-MQ", "-target"}, t):
 			i++
+		case strings.HasPrefix(t, "@"):
+			c.raise(Risky, "%s takes options from `%s`", c.by(), w.show())
 		case len(t) < 2 || t[0] != '-':
 			c.read(w, false)
 		case ccHarmless(t):
@@ -782,7 +792,7 @@ func ccHarmless(t string) bool {
 }
 
 func runCompiler(c *call, _ *spec, _ parsed) {
-	if len(c.args) == 1 && c.args[0].is("--version", "-version", "-V", "-v") {
+	if len(c.args) == 1 && c.args[0].is("--version", "-version", "-V", "-v", "-vV") || len(c.args) == 2 && c.args[0].is("--explain", "--print") {
 		return
 	}
 	for i, w := range c.args {
@@ -796,6 +806,8 @@ func runCompiler(c *call, _ *spec, _ parsed) {
 		case strings.HasPrefix(t, "--edition="), strings.HasPrefix(t, "--crate-type="), strings.HasPrefix(t, "-Xlint"), strings.HasPrefix(t, "--emit="):
 		case strings.HasPrefix(t, "-"):
 			c.badOption(&parsed{}, t)
+		case strings.HasPrefix(t, "@"):
+			c.raise(Risky, "%s takes options from `%s`", c.by(), w.show())
 		default:
 			c.read(w, false)
 		}

@@ -70,7 +70,7 @@ func runCd(c *call) {
 		return
 	}
 	if !w.lit || w.glob || (c.name == "pushd" && strings.HasPrefix(w.text, "+")) {
-		if w.inside && !s.cwdUnknown {
+		if w.flat && !s.cwdUnknown {
 			if p := s.resolve(w.path()); len(p) == 1 && s.inWorkspace(p[0]) {
 				s.setCwd(p[0])
 				return
@@ -345,7 +345,7 @@ func (c *call) declList() {
 }
 
 func (c *call) declOption(t string) {
-	if strings.Trim(t[1:], "agirxlutpFnfA") != "" || t[0] == '+' && t != "+x" {
+	if strings.Trim(t[1:], "agrxlutpFfA") != "" || t[0] == '+' && t != "+x" {
 		c.badOption(&parsed{}, t)
 	}
 }
@@ -688,7 +688,7 @@ func runKill(c *call) {
 			c.raise(Forbidden, "%s signals every process it may", c.by())
 		case w.is("1"):
 			c.raise(Critical, "%s signals the first process, on which all others rest", c.by())
-		case w.lit && strings.HasPrefix(w.text, "%"):
+		case w.lit && strings.HasPrefix(w.text, "%"), w.job:
 			c.silent = true
 		case zero:
 			c.raise(Safe, "%s looks whether a process is there", c.by())

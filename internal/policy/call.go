@@ -26,7 +26,12 @@ type call struct {
 func (c *call) raise(t Tier, format string, args ...any) { c.s.raise(t, format, args...) }
 
 // by is the command's name as it stands in a reason.
-func (c *call) by() string { return "`" + clip(c.name, 60) + "`" }
+func (c *call) by() string {
+	if m, ok := strings.CutPrefix(c.name, "python-m-"); ok {
+		return "`python -m " + m + "`"
+	}
+	return "`" + clip(c.name, 60) + "`"
+}
 
 // callExpr judges a simple command.
 func (s *scope) callExpr(c *syntax.CallExpr, in flow) flow {
@@ -166,7 +171,7 @@ func (s *scope) run(ws []word, in flow, o runOpts) flow {
 	if len(ws) == 0 {
 		return flow{known: true}
 	}
-	if !s.j.spend() {
+	if !s.j.charge(chargeBytes / 4 * len(ws)) {
 		return flow{}
 	}
 	if s.j.depth++; s.j.depth > maxDepth {
@@ -262,6 +267,12 @@ func (c *call) runPath(name string) {
 		c.program(base)
 		return
 	}
+	if sp := c.s.j.p.spec(base); sp != nil && sp.attr("build") && len(paths) == 1 && c.s.inWorkspace(paths[0]) && toolDir(path.Dir(paths[0])) && !c.s.downloaded(paths[0]) {
+		// The project's own copy of a build tool does what the tool does.
+		c.name = base
+		c.program(base)
+		return
+	}
 	c.raise(Risky, "runs the program `%s`, whatever it holds", clip(name, 80))
 	for _, p := range paths {
 		f := c.s.readContent(p)
@@ -288,6 +299,17 @@ func (c *call) loader(p string) (string, bool) {
 		return base, true
 	}
 	return base, false
+}
+
+// toolDir reports whether a directory is where package managers put a project's
+// tools.
+func toolDir(dir string) bool {
+	for _, d := range []string{"/node_modules/.bin", "/vendor/bin", "/.venv/bin", "/venv/bin"} {
+		if strings.HasSuffix(dir, d) {
+			return true
+		}
+	}
+	return false
 }
 
 // wrapperScript names the build wrappers that projects keep in their tree and
@@ -380,7 +402,7 @@ func (c *call) suspicious(ws []word) {
 		if i <= 24 && (w.lit && !w.glob && c.s.j.p.knows(w.text) || !w.lit && recursive) {
 			c.s.worstWords(ws[i:], c.by())
 		}
-		if strings.ContainsAny(w.script(), " ;|&$`{\n") {
+		if i <= 64 && strings.ContainsAny(w.script(), " ;|&$`{\n") {
 			c.s.worst(w.script(), c.by())
 		}
 	}

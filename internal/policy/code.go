@@ -20,6 +20,10 @@ func runInterp(c *call, _ *spec, _ parsed) {
 	if len(c.args) == 1 && c.args[0].is("--version", "-v", "-V", "-version", "--help", "-h") {
 		return
 	}
+	if len(c.args) == 2 && (c.name == "ruby" && c.args[0].is("-c", "-wc", "-cw") || c.name == "php" && c.args[0].is("-l")) {
+		c.read(c.args[1], false) // they only check the syntax
+		return
+	}
 	inline := map[string]string{"perl": "eEnpilaxM0F", "ruby": "eEnpiIr", "php": "rBREF", "lua": "e", "R": "e", "Rscript": "e", "julia": "eE", "groovy": "e", "elixir": "e", "erl": "", "osascript": "e"}[c.name]
 	c.interpreter(inline)
 }
@@ -122,6 +126,9 @@ func (c *call) code(text string) {
 	}
 	if len(text) > maxCommand {
 		text = text[:maxCommand]
+	}
+	if !c.s.j.charge(len(text)) {
+		return
 	}
 	low := strings.ToLower(text)
 	for i, s := range stringsIn(text) {

@@ -108,8 +108,13 @@ func (s *scope) pieces(ps []piece, parts []syntax.WordPart, start, tilde bool) [
 		}
 		if l, ok := p.(*syntax.Lit); ok {
 			v := l.Value
-			if i == 0 && start && tilde && strings.HasPrefix(v, "~") {
-				ps, v = s.tilde(ps, v, len(parts) == 1)
+			if i == 0 && start && tilde {
+				if name, rest, ok := strings.Cut(v, "=~"); ok && isName(name) && s.lang == ShellBash {
+					ps, v = append(ps, piece{text: name + "="}), "~"+rest
+				}
+				if strings.HasPrefix(v, "~") {
+					ps, v = s.tilde(ps, v, len(parts) == 1)
+				}
 			}
 			ps = appendLit(ps, v)
 			continue
@@ -319,7 +324,7 @@ func join(ps []piece) word {
 		}
 		return w
 	}
-	w := word{lit: true, class: class{num: true, noDash: true, inside: true}}
+	w := word{lit: true, flat: true, class: class{num: true, noDash: true}}
 	var text, sample, tmpl, pat, alt strings.Builder
 	for i, p := range ps {
 		w.flow = w.flow.with(p.flow)
@@ -332,7 +337,8 @@ func join(ps []piece) word {
 			}
 			w.lit = false
 			w.num = w.num && p.num
-			w.inside = w.inside && (p.inside || p.num)
+			w.flat = w.flat && (p.inside || p.num)
+			w.job = len(ps) == 1 && p.job
 			w.split = w.split || !p.quoted || p.array
 			alt.WriteString(p.alt)
 			sample.WriteString("x")
@@ -350,9 +356,8 @@ func join(ps []piece) word {
 			pat.WriteString(p.text)
 			w.glob = w.glob || strings.ContainsAny(p.text, "*?[")
 		}
-		if strings.Contains(p.text, "..") {
-			w.inside = false
-		}
+		w.num = w.num && strings.Trim(p.text, "0123456789") == ""
+		w.flat = w.flat && !strings.Contains(p.text, "..")
 		if i == 0 && p.text != "" {
 			w.noDash = p.text[0] != '-'
 		}
@@ -363,13 +368,12 @@ func join(ps []piece) word {
 		w.glob = hasGlob(w.pat)
 	}
 	if w.lit {
-		w.class = class{}
+		w.class, w.flat = class{}, false
 		return w
 	}
 	w.sample, w.tmpl, w.alt = sample.String(), tmpl.String(), alt.String()
-	if strings.HasPrefix(w.text, "/") && w.prefix != "" {
-		w.inside = w.inside && !strings.HasPrefix(w.prefix, "/")
-	}
+	first := w.sample
+	w.inside = w.flat && first != "" && first[0] != '/' && first[0] != '.' && !strings.Contains(first, "/.")
 	return w
 }
 

@@ -81,7 +81,7 @@ func (c *call) targetPaths(src []word, dst word, dir bool) []word {
 		}
 	}
 	for _, s := range src {
-		if !s.lit && !s.inside {
+		if !s.lit && !s.flat {
 			continue
 		}
 		name := path.Base(s.path())
@@ -133,7 +133,7 @@ func (c *call) copyTo(src []word, dst word, dir bool, content flow) {
 		c.write(w)
 	}
 	for _, w := range src {
-		if !w.lit && !w.inside && !w.num && w.psub == nil {
+		if !w.lit && !w.flat && w.psub == nil {
 			c.raise(Risky, "%s writes a name in `%s` that is only known when it runs", c.by(), dst.show())
 		}
 	}
@@ -216,6 +216,9 @@ func runLn(c *call, _ *spec, p parsed) {
 	}
 	for _, w := range c.targetPaths(src, dst, dir) {
 		c.write(w)
+		if p.has("-s") && w.lit && !p.has("-r") {
+			c.linksFrom(src, w)
+		}
 		for _, s := range src {
 			c.s.link(w, s)
 		}
@@ -256,6 +259,15 @@ func (c *call) linksTo(src []word) {
 			default:
 				c.raise(Risky, "%s makes a link that leads out of the workspace, to `%s`", c.by(), p)
 			}
+		}
+	}
+}
+
+// linksFrom judges relative links by the directory that they are made in.
+func (c *call) linksFrom(src []word, at word) {
+	for _, w := range src {
+		if w.lit && !strings.HasPrefix(w.text, "/") {
+			c.linksTo([]word{lit(path.Join(path.Dir(at.text), w.text))})
 		}
 	}
 }

@@ -132,7 +132,7 @@ func splice(text, marker string, v word) word {
 	i := max(0, strings.Index(text, marker))
 	w := word{text: strings.ReplaceAll(text, marker, ""), prefix: text[:i], sample: strings.ReplaceAll(text, marker, v.sample), tmpl: strings.ReplaceAll(text, marker, unknownVar)}
 	w.noDash = i > 0 && text[0] != '-' || i == 0 && v.noDash
-	w.inside = v.inside && !strings.Contains(text, "..") && !strings.HasPrefix(text, "/")
+	w.flat = v.flat && !strings.Contains(text, "..")
 	w.num = v.num && strings.Trim(w.text, "0123456789") == ""
 	w.flow = v.flow
 	return w

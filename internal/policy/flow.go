@@ -6,13 +6,14 @@ import "strings"
 type class struct {
 	num    bool     // a number
 	noDash bool     // does not start with "-", so it is never an option
+	job    bool     // the process ID of something that this command started
 	inside bool     // a relative path without ".." or a leading dot
 	roots  []string // a path below one of these, spelled like them
 }
 
 // meet is what holds for a value that may be either.
 func (c class) meet(o class) class {
-	out := class{num: c.num && o.num, noDash: c.noDash && o.noDash, inside: c.inside && o.inside}
+	out := class{num: c.num && o.num, noDash: c.noDash && o.noDash, inside: c.inside && o.inside, job: c.job && o.job}
 	if len(c.roots) > 0 && len(o.roots) > 0 && len(c.roots)+len(o.roots) <= 32 {
 		out.roots = append(append(out.roots, c.roots...), o.roots...)
 	}
@@ -85,6 +86,7 @@ type word struct {
 	tmpl   string // when not lit: text with each unknown part as a variable
 	alt    string // when not lit: text with defaults for unset variables put in
 	prefix string // when not lit: what is known before the first unknown part
+	flat   bool   // when not lit: no unknown part can lead out of its directory
 	glob   bool   // holds unquoted pattern characters
 	pat    string // the pattern when glob, quoted characters escaped
 	split  bool   // unquoted and unknown: may be none or several words

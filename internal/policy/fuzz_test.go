@@ -3,6 +3,7 @@ package policy_test
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -26,7 +27,11 @@ func FuzzJudge(f *testing.F) {
 		if posix {
 			env.Shell, lang = policy.ShellSh, syntax.LangPOSIX
 		}
+		began := time.Now()
 		v := p.Judge(command, env, policy.Facts{})
+		if took := time.Since(began); took > 5*time.Second {
+			t.Fatalf("judging %q took %s", command, took)
+		}
 		if again := p.Judge(command, env, policy.Facts{}); again.Tier != v.Tier || again.Summary() != v.Summary() {
 			t.Fatalf("%q: %s %q, then %s %q", command, v.Tier, v.Summary(), again.Tier, again.Summary())
 		}

@@ -238,7 +238,7 @@ func (c *call) gitCommand(sp *spec, p parsed) {
 // gitOut says what a read command prints.
 func (c *call) gitOut(p parsed) {
 	switch c.sub {
-	case "rev-parse", "merge-base", "symbolic-ref", "branch", "name-rev":
+	case "rev-parse", "merge-base", "symbolic-ref", "branch", "name-rev", "describe", "tag":
 		c.out = flow{class: class{noDash: true}}
 	case "ls-files":
 		c.out = flow{class: class{inside: false}}

@@ -88,6 +88,20 @@ func TestDeepAndWideCommandsEndSoon(t *testing.T) {
 	}
 }
 
+// TestLongCommandsEndSoon: none of these takes time that grows faster than the
+// command.
+func TestLongCommandsEndSoon(t *testing.T) {
+	t.Parallel()
+	p := policy.Default()
+	for _, prefix := range []string{"", "frobnicate ", "bash -c "} {
+		for _, token := range []string{"xargs ", "nice ", "docker exec c ", "frobnicate a b;", "'a b' ", "x=$x$x;", "find . -exec sh -c 'ls' \\; ", "parallel ls ::: a b c;", "a*b*c* ", "$(", "sh -c 'ls';", "env -S 'ls' "} {
+			c := prefix + strings.Repeat(token, 30_000/len(token))
+			v := p.Judge(c, sandbox(), policy.Facts{})
+			require.LessOrEqual(t, v.Tier, policy.Risky, "%s%s…", prefix, token)
+		}
+	}
+}
+
 func TestShellOfTheSandboxDecides(t *testing.T) {
 	t.Parallel()
 	p := policy.Default()

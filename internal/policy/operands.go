@@ -17,6 +17,9 @@ func (c *call) spec(sp *spec) {
 	}
 	c.out = flow{known: true}
 	p := c.parse(sp, c.args)
+	if p.bad && !sp.harmless {
+		c.suspicious(append(lits(c.name), c.args...))
+	}
 	c.base(sp)
 	c.byRole(sp, p.operands)
 	c.outflow(sp)
@@ -158,7 +161,7 @@ func (c *call) read(w word, deep bool) flow {
 	switch {
 	case w.glob && w.lit:
 		_, paths = s.expandGlob(w)
-	case w.lit || w.inside || w.num:
+	case w.lit || w.flat:
 		paths = s.resolve(w.path())
 	}
 	if len(paths) == 0 {

@@ -38,6 +38,7 @@ type option struct {
 	mode  argMode
 	role  role
 	short byte // the short form, for handlers; 0 when there is none
+	two   bool // takes a name and then its value
 }
 
 // key is the option's main name: the first one listed.
@@ -181,6 +182,10 @@ func parseOption(f string) (*option, error) {
 	if i := strings.IndexAny(body, ":?"); i > 1 || (i == 1 && len(body) > 2) {
 		o.mode = argMode(body[i])
 		if i+1 < len(body) {
+			if body[i+1] == '2' {
+				o.two = true
+				body = body[:i+1] + body[i+2:]
+			}
 			o.role = role(body[i+1])
 		} else if o.role == roleNone {
 			o.role = roleValue
@@ -240,6 +245,9 @@ func (c *call) parse(sp *spec, args []word) parsed {
 
 // maybeOption raises for an unknown word that could turn out to be an option.
 func (c *call) maybeOption(sp *spec, w word) {
+	if sp.attr("globsafe") && w.flat && !w.split {
+		return // at worst an option without a path in it
+	}
 	if w.glob && w.lit {
 		if hits, ok := c.s.globFacts(w); ok {
 			for _, h := range hits {
@@ -334,8 +342,7 @@ func (c *call) parseLong(sp *spec, p *parsed, args []word, i int) int {
 			p.bad = true
 			return i
 		}
-		c.take(p, o, o.longName(name), &args[i+1])
-		return i + 1
+		return c.takeNext(p, o, o.longName(name), args, i)
 	default:
 		c.take(p, o, o.longName(name), nil)
 	}
@@ -412,6 +419,9 @@ func (c *call) parseShort(sp *spec, p *parsed, args []word, i int) int {
 }
 
 func (c *call) takeNext(p *parsed, o *option, name string, args []word, i int) int {
+	if o.two {
+		i++
+	}
 	if o.mode == argRequired {
 		if i+1 >= len(args) {
 			p.bad = true

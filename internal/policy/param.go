@@ -41,7 +41,9 @@ func (s *scope) variable(name string) variable {
 		return variable{class: class{noDash: true}}
 	case "IFS":
 		return variable{val: " \t\n", known: true}
-	case "?", "#", "$", "!", "RANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "SHLVL",
+	case "!":
+		return variable{class: class{num: true, noDash: true, job: true}}
+	case "?", "#", "$", "RANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "SHLVL",
 		"EPOCHSECONDS", "OPTIND", "COLUMNS", "LINES", "SRANDOM":
 		return variable{class: class{num: true, noDash: true}}
 	case "USER", "LOGNAME", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "OSTYPE", "SHELL", "BASH", "BASH_VERSION", "TMPDIR":
@@ -94,6 +96,10 @@ func (s *scope) param(p *syntax.ParamExp, quoted bool) piece {
 			if p.Repl.All {
 				n = -1
 			}
+			if len(v.val)+len(v.val)*len(with.text) > maxKnownText {
+				unknown.flow = v.flow
+				return unknown
+			}
 			return piece{text: strings.Replace(v.val, orig.text, with.text, n), quoted: quoted, value: true, flow: v.flow}
 		}
 		unknown.flow = v.flow
@@ -101,7 +107,7 @@ func (s *scope) param(p *syntax.ParamExp, quoted bool) piece {
 	case p.Slice != nil:
 		return slice(p, v, unknown)
 	}
-	if v.known {
+	if v.known && s.j.charge(len(v.val)) {
 		return piece{text: v.val, quoted: quoted, value: true, flow: v.flow}
 	}
 	unknown.class, unknown.flow = v.class, v.flow
@@ -208,8 +214,7 @@ func (s *scope) expansion(p *syntax.ParamExp, v variable, quoted bool) piece {
 		}
 		return out
 	case syntax.RemSmallPrefix, syntax.RemLargePrefix, syntax.RemSmallSuffix, syntax.RemLargeSuffix:
-		if v.known && arg.lit {
-			pat := arg.text
+		if pat := arg.text; v.known && arg.lit && len(v.val) <= maxTrim && s.j.charge(16*len(v.val)*(1+strings.Count(pat, "*"))) {
 			return piece{text: trimPattern(v.val, pat, p.Exp.Op), quoted: quoted, value: true, flow: v.flow}
 		}
 		if p.Exp.Op == syntax.RemSmallSuffix || p.Exp.Op == syntax.RemLargeSuffix {
@@ -302,11 +307,11 @@ func changeCase(v string, upper bool) string {
 	return strings.ToLower(v)
 }
 
+// maxTrim is the longest value that patterns are trimmed from.
+const maxTrim = 512
+
 // trimPattern removes the shortest or longest match of a pattern at one end.
 func trimPattern(v, pat string, op syntax.ParExpOperator) string {
-	if len(v) > 4096 {
-		v = v[:4096]
-	}
 	switch op {
 	case syntax.RemSmallPrefix:
 		for i := 0; i <= len(v); i++ {

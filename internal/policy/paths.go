@@ -143,7 +143,7 @@ func (s *scope) targets(w word) (paths []string, known bool) {
 			paths = append(paths, path.Join(globDir(p), path.Base(p)))
 		}
 		return append(paths, hits...), len(pats) > 0
-	case w.lit || w.inside || w.num:
+	case w.lit || w.flat:
 		paths = s.resolve(w.path())
 		return paths, len(paths) > 0
 	case len(w.roots) > 0 && w.text == "":

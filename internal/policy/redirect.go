@@ -134,7 +134,7 @@ func (s *scope) redirIn(r *syntax.Redirect) flow {
 	if w.psub != nil {
 		return *w.psub
 	}
-	if !w.lit && !w.inside {
+	if !w.lit && !w.flat {
 		return flow{}
 	}
 	f := flow{}

@@ -364,8 +364,8 @@ func runRemote(c *call, _ *spec, _ parsed) {
 	if len(c.args) == 1 && c.args[0].is("--version", "--help", "-h", "version", "help", "-v") || len(c.args) == 2 && c.args[0].is("version") && c.args[1].is("--client") {
 		return
 	}
-	if len(c.args) > 0 && c.args[0].is("fmt", "validate") && in([]string{"terraform", "tofu"}, c.name) {
-		c.raise(Risky, "%s %s loads providers", c.by(), c.args[0].text)
+	if len(c.args) > 0 && c.args[0].is("fmt") && in([]string{"terraform", "tofu"}, c.name) {
+		c.formatted()
 		return
 	}
 	c.raise(Risky, "%s acts on machines or services elsewhere", c.by())
@@ -402,6 +402,22 @@ func runRemote(c *call, _ *spec, _ parsed) {
 	c.suspicious(append(lits(c.name), c.args...))
 	c.out = flow{net: true, from: c.name}
 }
+
+// formatted judges terraform fmt, which only rewrites the files it is given.
+func (c *call) formatted() {
+	p := c.parse(terraformFmt, c.args[1:])
+	if p.has("-check", "-diff") {
+		return
+	}
+	if len(p.operands) == 0 {
+		c.write(lit("."))
+	}
+	for _, w := range p.operands {
+		c.write(w)
+	}
+}
+
+var terraformFmt = mustSpec("terraform-fmt | single | v* | -check -diff -list: -write: -recursive -no-color")
 
 func (c *call) argHas(names ...string) bool {
 	for _, w := range c.args {

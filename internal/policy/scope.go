@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	maxVisits = 100_000 // nodes judged for one command, loops and functions unrolled
-	maxDepth  = 40      // scripts, substitutions and wrappers inside one another
-	maxCwds   = 4       // directories that a command may be in, after a branch
-	maxListed = 256     // paths, operands and reasons that a verdict lists
+	maxVisits   = 100_000 // nodes judged for one command, loops and functions unrolled
+	chargeBytes = 64      // bytes of text that cost as much as a node
+	maxDepth    = 40      // scripts, substitutions and wrappers inside one another
+	maxCwds     = 4       // directories that a command may be in, after a branch
+	maxListed   = 256     // paths, operands and reasons that a verdict lists
 )
 
 // judge is the state of one judgement.
@@ -21,6 +22,7 @@ type judge struct {
 	env    Env
 	facts  Facts
 	visits int
+	spent  bool // visits have run out
 	depth  int
 	seg    int // the segment being judged; 0 for the whole command
 	segs   map[syntax.Node]int
@@ -75,10 +77,20 @@ func (j *judge) mark() mark {
 // spend counts one visited node, and reports whether judging may go on.
 func (j *judge) spend() bool {
 	j.visits++
-	if j.visits == maxVisits {
+	if j.visits < maxVisits {
+		return true
+	}
+	if !j.spent {
+		j.spent = true
 		j.raise(0, Risky, "the command is too complex to be judged whole")
 	}
-	return j.visits < maxVisits
+	return false
+}
+
+// charge counts work that grows with text, and reports whether judging may go on.
+func (j *judge) charge(bytes int) bool {
+	j.visits += bytes / chargeBytes
+	return j.spend()
 }
 
 func appendOnce(list []string, s string) []string {

@@ -29,6 +29,9 @@ func (s *scope) runScript(text string, o scriptOpts) flow {
 		s.raise(Risky, "the script that %s runs is too long to be judged", o.what)
 		return flow{}
 	}
+	if !s.j.charge(len(text)) {
+		return flow{}
+	}
 	if s.j.depth++; s.j.depth > maxDepth {
 		s.raise(Risky, "the command is nested too deeply to be judged whole")
 		s.j.depth--
@@ -100,7 +103,7 @@ const maxQuiet = 3
 // worst judges text that a command may run as a script, and raises only when
 // that would be critical.
 func (s *scope) worst(text, by string) {
-	if s.j.quiet >= maxQuiet || len(text) > maxCommand || strings.TrimSpace(text) == "" {
+	if s.j.quiet >= maxQuiet || len(text) > maxCommand || strings.TrimSpace(text) == "" || !s.j.charge(len(text)) {
 		return
 	}
 	f, err := s.j.p.parse(text, ShellBash)
@@ -117,7 +120,7 @@ func (s *scope) worst(text, by string) {
 
 // worstWords is worst for a command given as words.
 func (s *scope) worstWords(ws []word, by string) {
-	if s.j.quiet >= maxQuiet {
+	if s.j.quiet >= maxQuiet || !s.j.charge(chargeBytes/4*len(ws)) {
 		return
 	}
 	sub := s.j.sub()
@@ -125,7 +128,7 @@ func (s *scope) worstWords(ws []word, by string) {
 	c.j = sub
 	c.run(ws, flow{}, runOpts{noFuncs: true})
 	var text []string
-	for _, w := range ws {
+	for _, w := range ws[:min(len(ws), 16)] {
 		text = append(text, w.show())
 	}
 	s.takeWorst(sub, strings.Join(text, " "), by)
@@ -133,6 +136,7 @@ func (s *scope) worstWords(ws []word, by string) {
 
 func (s *scope) takeWorst(sub *judge, text, by string) {
 	s.j.visits = sub.visits
+	s.j.spend()
 	if sub.tier < Critical {
 		return
 	}

@@ -86,9 +86,7 @@ func runSed(c *call, _ *spec, _ parsed) {
 	if sandbox {
 		scripts = nil
 	}
-	for _, s := range scripts {
-		c.sedScript(s)
-	}
+	c.sedScripts(scripts)
 	c.sedFiles(files, inPlace)
 }
 
@@ -126,6 +124,25 @@ func (c *call) sedFile(v word) {
 }
 
 var sedSpec = mustSpec("sed | full | v* | -n,--quiet,--silent --debug -e,--expression: -f,--file: --follow-symlinks -i,--in-place? -l,--line-length: --posix -E,-r,--regexp-extended -s,--separate --sandbox -u,--unbuffered -z,--null-data --help --version -x!")
+
+// sedScripts judges the scripts of several -e, which sed reads as one.
+func (c *call) sedScripts(scripts []word) {
+	all := true
+	var text []string
+	for _, w := range scripts {
+		all = all && w.lit
+		text = append(text, w.text)
+	}
+	if all {
+		if len(scripts) > 0 {
+			c.sedParse(strings.Join(text, "\n"))
+		}
+		return
+	}
+	for _, w := range scripts {
+		c.sedScript(w)
+	}
+}
 
 // sedScript judges each command of a sed script.
 func (c *call) sedScript(w word) {
@@ -218,7 +235,7 @@ func (p *sedParser) address() bool {
 				d = p.peek()
 			}
 			p.i++
-			if !p.until(d) {
+			if !p.pattern(d) {
 				return false
 			}
 			p.skip("IM")
@@ -242,22 +259,45 @@ func (p *sedParser) address() bool {
 	return true
 }
 
-// until moves past the next unescaped delimiter, which inside brackets does not
-// count.
+// until moves past the next unescaped delimiter.
 func (p *sedParser) until(d byte) bool {
 	for p.i < len(p.s) {
-		switch b := p.s[p.i]; {
-		case b == '\\':
+		switch p.s[p.i] {
+		case '\\':
 			p.i += 2
 			continue
-		case b == d:
+		case d:
 			p.i++
 			return true
-		case b == '\n' && d != '\n':
-			// A newline may stand in a replacement only after a backslash, but sed
-			// accepts it in y and in patterns of some versions.
 		}
 		p.i++
+	}
+	return false
+}
+
+// pattern moves past a pattern and its delimiter. A delimiter in brackets ends
+// the pattern for some seds and not for others, so it is not understood.
+func (p *sedParser) pattern(d byte) bool {
+	class := 0
+	for ; p.i < len(p.s); p.i++ {
+		b := p.s[p.i]
+		switch {
+		case b == '\\' && class == 0:
+			p.i++
+		case b == d:
+			if class > 0 {
+				return false
+			}
+			p.i++
+			return true
+		case b == '[' && class == 0:
+			class = p.i + 1
+			if p.i+1 < len(p.s) && p.s[p.i+1] == '^' {
+				class++
+			}
+		case b == ']' && class > 0 && p.i > class:
+			class = 0
+		}
 	}
 	return false
 }
@@ -342,7 +382,7 @@ func (p *sedParser) substitute(c *call) bool {
 		return false
 	}
 	p.i++
-	if !p.until(d) {
+	if !p.pattern(d) {
 		return false
 	}
 	start := p.i

@@ -32,6 +32,8 @@ func runShell(c *call, _ *spec, _ parsed) {
 			pos = args[2:]
 		}
 		c.out = c.shellText(args[:1], scriptOpts{what: c.by(), lang: lang, args: pos, stdin: c.in})
+	case len(args) > 0 && !o.stdin && o.check:
+		c.read(args[0], false) // -n only reads
 	case len(args) > 0 && !o.stdin:
 		c.runFile(args[0], args[1:], false)
 	default:
@@ -71,7 +73,7 @@ func (c *call) shellInput(lang Shell, args []word) {
 	c.out = flow{shell: true, from: c.name}
 }
 
-type shellFlags struct{ command, stdin, help bool }
+type shellFlags struct{ command, stdin, help, check bool }
 
 // shellOptions reads a shell's options and returns what follows them.
 func (c *call) shellOptions() ([]word, shellFlags) {
@@ -124,7 +126,9 @@ func (c *call) shellOptions() ([]word, shellFlags) {
 				o.stdin = true
 			case 'o', 'O':
 				takes++
-			case 'l', 'e', 'u', 'x', 'v', 'f', 'n', 'a', 'h', 'm', 'p', 'B', 'C', 'E', 'T', 'b', 'k', 't', 'P', 'r':
+			case 'n':
+				o.check = t[0] == '-'
+			case 'l', 'e', 'u', 'x', 'v', 'f', 'a', 'h', 'm', 'p', 'B', 'C', 'E', 'T', 'b', 'k', 't', 'P', 'r':
 			case 'i':
 				if !o.command && !strings.Contains(t, "c") {
 					c.raise(Risky, "%s starts an interactive shell", c.by())

@@ -72,9 +72,8 @@ var specialSafe = map[string][]string{
 	"CGO_ENABLED": {"0", "1"}, "GOFLAGS": {"", "-mod=mod", "-mod=vendor", "-mod=readonly", "-count=1", "-race", "-v", "-trimpath", "-buildvcs=false"},
 	"GOTOOLCHAIN": {"local"}, "GOPROXY": {"off"}, "GOSUMDB": {"off"}, "GOWORK": {"off"},
 	"CARGO_TERM_COLOR": {"*"}, "CARGO_INCREMENTAL": {"0", "1"}, "CARGO_NET_OFFLINE": {"true"}, "LESS": {"", "-R", "-FRX", "FRX", "R"},
-	"IFS": {"", " ", "\n", "\t", ",", ":", ";", "|", "\n\t", "\t\n", " \t\n", "=", "/"}, "PYTHONPATH": nil,
-	"RUBYOPT": {""}, "NODE_OPTIONS": {"", "--max-old-space-size=4096", "--max-old-space-size=8192", "--trace-warnings"},
-	"HISTFILE": nil,
+	"IFS":     {"", " ", "\n", "\t", ",", ":", ";", "|", "\n\t", "\t\n", " \t\n", "=", "/"},
+	"RUBYOPT": {""}, "RUSTFLAGS": {"", "-D warnings", "-Dwarnings", "-C target-cpu=native", "-Awarnings"}, "NODE_OPTIONS": {"", "--max-old-space-size=4096", "--max-old-space-size=8192", "--trace-warnings"},
 }
 
 // specialCritical are the variables through which every program can be replaced.
@@ -115,6 +114,11 @@ func (s *scope) special(name string, v variable) {
 			}
 		}
 	}
+	if name == "PYTHONPATH" && v.known && s.inside(v.val) {
+		// What builds and tests the workspace's own code may load it from there.
+		(&call{s: s, name: name}).build()
+		return
+	}
 	val := "…"
 	if v.known {
 		val = v.val
@@ -139,4 +143,23 @@ func secretName(name string) bool {
 		}
 	}
 	return up == "SSHPASS" || up == "PGPASSWORD" || strings.HasSuffix(up, "_KEY") || strings.HasSuffix(up, "_PAT")
+}
+
+// inside reports whether every entry of a search path lies in the workspace.
+func (s *scope) inside(list string) bool {
+	for _, e := range strings.Split(list, ":") {
+		if e == "" {
+			e = "."
+		}
+		paths := s.resolve(e)
+		for _, p := range paths {
+			if pl := s.placeOf(p); pl != placeWorkspace && pl != placeRoot {
+				return false
+			}
+		}
+		if len(paths) == 0 {
+			return false
+		}
+	}
+	return true
 }

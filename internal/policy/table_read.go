@@ -44,7 +44,7 @@ who w | names | n* | -a,--all -b,--boot -d,--dead -H,--heading --ips -l,--login 
 whoami logname tty arch nproc uptime sync | names nodash | - | -s,--silent,--quiet --all --ignore: -p,--pretty --since --help --version
 uname | full names nodash | - | -a,--all -s,--kernel-name -n,--nodename -r,--kernel-release -v,--kernel-version -m,--machine -p,--processor -i,--hardware-platform -o,--operating-system --help --version
 hostname | names nodash | - | -a,--alias -A,--all-fqdns -d,--domain -f,--fqdn,--long -i,--ip-address -I,--all-ip-addresses -s,--short -y,--yp,--nis
-date | full names nodash plus | v | -d,--date: --debug -f,--file:r -I,--iso-8601? --resolution -R,--rfc-email --rfc-3339: -r,--reference:r -s,--set! -u,--utc,--universal --help --version
+date | full date names nodash plus | v | -d,--date: --debug -f,--file:r -I,--iso-8601? --resolution -R,--rfc-email --rfc-3339: -r,--reference:r -s,--set! -u,--utc,--universal --help --version
 cal ncal | names | v* | -1 -3 -A: -B: -y -j -m: -h
 seq | names num | v* | -f,--format: -s,--separator: -w,--equal-width --help --version
 sleep | silent | v* |
@@ -68,7 +68,7 @@ cmp | full | r r v v | -b,--print-bytes -i,--ignore-initial: -l,--verbose -n,--b
 diff3 | full | r r r | -A,--show-all -e,--ed -E,--show-overlap -3,--easy-only -x,--overlap-only -X -i -m,--merge -a,--text --strip-trailing-cr -T,--initial-tab --diff-program:x -L,--label: --help -v,--version
 sdiff | full | r r | -o,--output:w -i,--ignore-case -E,--ignore-tab-expansion -Z,--ignore-trailing-space -b,--ignore-space-change -W,--ignore-all-space -B,--ignore-blank-lines -I,--ignore-matching-lines: --strip-trailing-cr -a,--text -w,--width: -l,--left-column -s,--suppress-common-lines -t,--expand-tabs --tabsize: -d,--minimal -H,--speed-large-files --diff-program:x --help -v,--version
 colordiff | | R R | -u -y -r -N -w -b -q
-file | full names | r* | --help -v,--version -m,--magic-file:r -z,--uncompress! -Z,--uncompress-noreport! -b,--brief -c,--checking-printout -e,--exclude: --exclude-quiet: -f,--files-from:r -F,--separator: -i,--mime --apple --extension --mime-type --mime-encoding -k,--keep-going -l,--list -L,--dereference -h,--no-dereference -n,--no-buffer -N,--no-pad -0,--print0 -p,--preserve-date! -P,--parameter: -r,--raw -s,--special-files -S,--no-sandbox! -C,--compile! -d,--debug
+file | full names globsafe | r* | --help -v,--version -m,--magic-file:r -z,--uncompress! -Z,--uncompress-noreport! -b,--brief -c,--checking-printout -e,--exclude: --exclude-quiet: -f,--files-from:r -F,--separator: -i,--mime --apple --extension --mime-type --mime-encoding -k,--keep-going -l,--list -L,--dereference -h,--no-dereference -n,--no-buffer -N,--no-pad -0,--print0 -p,--preserve-date! -P,--parameter: -r,--raw -s,--special-files -S,--no-sandbox! -C,--compile! -d,--debug
 hexdump hd | | r* | -b,--one-byte-octal -c,--one-byte-char -C,--canonical -d,--two-bytes-decimal -o,--two-bytes-octal -x,--two-bytes-hex -L,--color? -e,--format: -f,--format-file:r -n,--length: -s,--skip: -v,--no-squeezing -h,--help -V,--version
 xxd | hex | r w | -a -b -C -c: -E -e -g: -h -i -l: -n: -o: -p -ps -r -d -s: -u -v -plain
 strings | | r* | -a,--all -d,--data -f,--print-file-name -n,--bytes: -t,--radix: -w -o -T,--target: -e,--encoding: -U,--unicode: -s,--output-separator: -h,--help -v,--version
@@ -95,7 +95,7 @@ nm | full | r* | -a,--debug-syms -A,-o,--print-file-name -B -C,--demangle? --no-
 objdump | | r* | -a,--archive-headers -f,--file-headers -p,--private-headers -h,--headers -x,--all-headers -d,--disassemble -D,--disassemble-all -S,--source -s,--full-contents -t,--syms -T,--dynamic-syms -r,--reloc -R,--dynamic-reloc -C,--demangle? -l,--line-numbers -w,--wide -j,--section: -M,--disassembler-options: --no-show-raw-insn -m: -b:
 readelf | | r* | -a,--all -h,--file-header -l,--program-headers,--segments -S,--section-headers,--sections -g -t -e,--headers -s,--syms,--symbols --dyn-syms -n,--notes -r,--relocs -u -d,--dynamic -V,--version-info -A -c -D -x: -p: -W,--wide -C,--demangle? -w?
 size | | r* | -A -B -o -d -x -t --format: --radix:
-jq gojq jaq | jq | v R* | -n,--null-input -R,--raw-input -s,--slurp -c,--compact-output -r,--raw-output --raw-output0 -j,--join-output -a,--ascii-output -S,--sort-keys -C,--color-output -M,--monochrome-output --tab --indent: --unbuffered --stream --stream-errors --seq -e,--exit-status -h,--help -V,--version --arg: --argjson: --slurpfile: --rawfile: --args --jsonargs -f,--from-file!
+jq gojq jaq | jq globsafe | v R* | -n,--null-input -R,--raw-input -s,--slurp -c,--compact-output -r,--raw-output --raw-output0 -j,--join-output -a,--ascii-output -S,--sort-keys -C,--color-output -M,--monochrome-output --tab --indent: --unbuffered --stream --stream-errors --seq -e,--exit-status -h,--help -V,--version --arg:2v --argjson:2v --slurpfile:2r --rawfile:2r --args --jsonargs -f,--from-file!
 yq | | v R* | -P,--prettyPrint -r,--unwrapScalar -o,--output-format: -p,--input-format: -j,--tojson -n,--null-input -N,--no-doc -c -y -i,--inplace! -s! -e,--exit-status -C,--colors -M,--no-colors -I,--indent: --arg:
 xmllint | | r* | --format --noout --xpath: --nonet --version --html --huge --recover --encode: --c14n --pretty: -o,--output:w --schema:r --dtdvalid:r --relaxng:r
 tidy | | r* | -q -e -xml -i -m! -utf8
@@ -103,12 +103,12 @@ less more most | pager | r* | -a -A -c -e -E -f -F -g -G -i -I -J -m -M -n -N -q
 bat batcat | | r* | -p,--plain -n,--number -l,--language: -r,--line-range: --style: --color: --theme: --paging: -A,--show-all --wrap: --decorations: -P --tabs: -H,--highlight-line: --list-languages --list-themes
 man info | | n* | -k -f -w
 tldr cheat | net | n* |
-cloc scc tokei loc | names | R* | --exclude-dir: --include-lang: --exclude-lang: --by-file --quiet -q --json --csv --vcs: --not-match-d: -s,--sort: -e,--exclude: -t,--type: -i: -f,--format: --no-cocomo -w
-gofmt | gofmt | R* | -d -e -l -s -r: -w -cpuprofile:w
-goimports gofumpt gci | gofmt | R* | -d -e -l -w -local: -v -extra -s -lang: -modpath: -format-only -srcdir:
+cloc scc tokei loc | names | R* | --exclude-dir: --include-lang: --exclude-lang: --by-file --quiet -q --json --csv --not-match-d: -s,--sort: -e,--exclude: -t,--type: -i: -f,--format: --no-cocomo -w
+gofmt | gofmt globsafe | R* | -d -e -l -s -r: -w -cpuprofile:w
+goimports gofumpt gci | gofmt globsafe | R* | -d -e -l -w -local: -v -extra -s -lang: -modpath: -format-only -srcdir:
 shellcheck | names | r* | -a,--check-sourced -C,--color? -i,--include: -e,--exclude: --extended-analysis: -f,--format: --list-optional --norc --rcfile:r -o,--enable: -P,--source-path: -s,--shell: -S,--severity: -V,--version -W,--wiki-link-count: -x,--external-sources --help
 shfmt | gofmt | R* | -l,--list -d,--diff -w,--write -s,--simplify -i,--indent: -ln,--language-dialect: -ci,--case-indent -bn,--binary-next-line -sr,--space-redirects -kp,--keep-padding -fn,--func-next-line -mn,--minify -f,--find -p,--posix -ln=bash
-hadolint yamllint actionlint markdownlint jsonlint dotenv-linter codespell typos | names | R* | -c,--config:r -f,--format: -d: -s,--strict --no-color -q,--quiet --failure-threshold: --ignore: --skip: -L: --list-files --ignore-words-list: -w! --write! --fix! -i!
+hadolint yamllint actionlint markdownlint jsonlint dotenv-linter codespell typos | names | R* | -c,--config:! -f,--format: -d: -s,--strict --no-color -q,--quiet --failure-threshold: --ignore: --skip: -L: --list-files --ignore-words-list: -w! --write! --fix! -i!
 ping ping6 traceroute tracepath mtr nslookup dig host drill whois | net | h* | -c: -n -4 -6 -t: -p: -w: -W: -q -i: -s: -x: -f! -k! -y! -r -m: -T -I:
 ss netstat | names | v* | -t -u -l -n -p -a -r -s -4 -6 -e -o -i -x -w -m -h -A: --tcp --udp --listening --numeric --all
 ip | ip | v* | -4 -6 -br -brief -o -j -s -c -d -details -json -oneline
@@ -116,7 +116,7 @@ ifconfig arp route | ipread | - | -a -n
 crontab | crontab | r | -l -e! -r! -u: -i!
 apropos whatis | names | n* | -a -e -r
 lsb_release | names nodash | - | -a -d -i -r -c -s --all --short
-openssl | openssl | v* |
+openssl | raw openssl | v* |
 ldd | risky-run | r* | -v -u -d -r
 dpkg-query | names | n* | -l,--list -L,--listfiles -s,--status -S,--search -W,--show -f,--showformat:
 rpm | rpm | n* | -q,--query -a,--all -i,--info -l,--list -f,--file --qf: --queryformat: -V -c -d -R --requires --provides -p

@@ -325,6 +325,9 @@ func formatPrintf(format string, args []word) (string, bool) {
 	next := 0
 	for round := 0; round < 64; round++ {
 		used := next
+		if b.Len() > maxKnownText {
+			return "", false
+		}
 		for i := 0; i < len(format); i++ {
 			if format[i] != '%' {
 				b.WriteByte(format[i])

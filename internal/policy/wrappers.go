@@ -390,6 +390,7 @@ func runXargs(c *call, _ *spec, _ parsed) {
 func (c *call) xargsWords(args []word, src flow, replace string, exact bool) []word {
 	item := word{tmpl: unknownVar, sample: "x", split: true}
 	item.flow = taint(src)
+	item.flat = src.num
 	if exact || src.num {
 		item.class = src.class
 	} else {
