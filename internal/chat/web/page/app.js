@@ -231,7 +231,7 @@ class App {
       }
       settle(s.thread, this.view.me);
       this.schedule(known || m.deleted ? 0 : 1);
-    } else if (fresh && m.kind !== "header" && m.kind !== "user") {
+    } else if (fresh && !m.deleted && m.kind !== "header" && m.kind !== "user") {
       s.unread.add(m.thread_id);
     }
     if (m.kind === "header" || m.kind === "approval" || !s.threads.some((t) => t.id === m.thread_id)) this.listSoon();

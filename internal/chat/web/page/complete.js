@@ -17,7 +17,7 @@ const builtIn = [
   { name: "destroy", where: "t", args: "", does: "ends the session, after a question" },
   { name: "status", where: "t", args: "", does: "backend, turn, cost, waiting approvals" },
   { name: "history", where: "t", args: "", does: "the conversation so far" },
-  { name: "grants", where: "t", args: "", does: "standing permissions" },
+  { name: "grants", where: "t", args: "[revoke <id>]", does: "standing permissions; ends one" },
   { name: "files", where: "t", args: "[path]", does: "workspace files to the thread" },
   { name: "help", where: "ct", args: "", does: "all commands" },
 ];

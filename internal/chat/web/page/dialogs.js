@@ -20,9 +20,13 @@ export function dialog({ title, kind = "", back }, ...content) {
   let result;
   const closed = new Promise((resolve) => {
     el.addEventListener("close", () => {
+      // The browser has given the focus back by now, unless its place is gone; where
+      // the person has gone on from there since is theirs.
+      const at = document.activeElement;
+      const lost = !at || at === document.body || el.contains(at);
       el.remove();
       const target = opener?.isConnected && opener !== document.body ? opener : back?.();
-      target?.focus?.({ preventScroll: true });
+      if (lost) target?.focus?.({ preventScroll: true });
       resolve(result);
     });
   });
@@ -41,7 +45,7 @@ export function dialog({ title, kind = "", back }, ...content) {
 // keepFocus makes Tab go round inside the dialog.
 function keepFocus(el, e) {
   if (e.key !== "Tab") return;
-  const stops = [...el.querySelectorAll("button, input, textarea, select, a[href], [tabindex='0']")].filter((s) => !s.disabled && s.offsetParent !== null);
+  const stops = [...el.querySelectorAll("button, input, textarea, select, summary, a[href], [tabindex='0']")].filter((s) => !s.disabled && (s.checkVisibility?.() ?? s.offsetParent !== null));
   if (!stops.length) return;
   const edge = e.shiftKey ? stops[0] : stops[stops.length - 1];
   if (document.activeElement !== edge && el.contains(document.activeElement) && document.activeElement !== el) return;

@@ -19,8 +19,14 @@
 //     the message away. A tool call's "started_at" and "note".
 //   - An approval's "required", "approvers", "requested_by", "workspace", "queued",
 //     "decided_at", "call_id", "call_state", "exit_code", "duration_ms", "unknown_run",
-//     "outcome" (the line that takes the buttons' place), "requester_may_approve"
-//     and, in a vote, "reason"; a person is a name or a workflows.Actor.
+//     "outcome" (the line that takes the buttons' place), "requester_may_approve",
+//     "break_glass" (who may approve alone), "edited_by" and "original" (who changed
+//     the command and what it was), "broke_glass", "widened", "remark", "text" (the
+//     changes asked for) and, in a vote, "reason"; a person is a name or a
+//     workflows.Actor.
+//   - GET /api/v1/threads/{t}/grants: [{"id","command","by","at","until"}].
+//   - A click's "values": "digest", "reason", "changes" (with deny), "command" and
+//     "break_glass" (with approve).
 //   - A click's answer may have "review", a chat.Review; without it "text" is shown.
 //   - A post's answer may have "text", for the speaker alone, and "opened", the
 //     thread that a command opened.

@@ -84,6 +84,10 @@ func TestAccessible(t *testing.T) {
 	s := newServer(t)
 	aThread(s)
 	everyState(s)
+	s.grants = []grant{{"g1", "rm -rf build", "grace", time.Now().Add(time.Hour)}}
+	m := pendingApproval(time.Now())
+	m.Approval.BreakGlass = []string{"ada"}
+	s.put(m)
 	s.onClick = func(seenClick) clickAnswer {
 		return clickAnswer{Outcome: "recorded", Text: "all of it", Review: map[string]any{"command": "sh s.sh", "files": []map[string]string{{"path": "s.sh", "text": "ls"}}, "digest": "sha256:5f1c0d"}}
 	}
@@ -109,7 +113,15 @@ func TestAccessible(t *testing.T) {
 	tb.press("\u001b")
 	tb.eval(`document.querySelector("#m-p1 [data-button=review]").click()`)
 	tb.shows("dialog", "Approve what is shown")
+	tb.eval(`document.querySelectorAll("dialog details").forEach((d) => { d.open = true; })`)
 	tb.accessible("the review")
+	tb.eval(`[...document.querySelectorAll("dialog button")].find((b) => b.innerText === "Approve alone…").click()`)
+	tb.shows("dialog", "on your word alone")
+	tb.accessible("the break-glass question")
+	tb.press("\u001b")
+	tb.eval(`document.querySelector("[data-action=menu]").click(); [...document.querySelectorAll(".menu button")].find((b) => b.innerText === "Grants…").click()`)
+	tb.shows("dialog .grants", "rm -rf build")
+	tb.accessible("the permissions")
 	tb.press("\u001b")
 	tb.eval(`document.querySelector("#m-p1 [data-button=deny]").click()`)
 	tb.until("the dialog is open", `document.querySelector("dialog textarea")`)
@@ -169,6 +181,19 @@ func everyState(s *server) {
 			Digest: "d", ExpiresAt: now, Required: 2, Votes: []vote{{By: "grace", Verdict: "approve", At: now, Reason: "why not"}}}
 		s.put(message{ID: "ap-" + state, ThreadID: "states", Kind: "approval", Approval: a})
 	}
+	decided := func(id, outcome string, change func(*approval)) {
+		a := &approval{ID: "a-" + id, State: "approved", Tier: "critical", Command: "rm -rf " + id, Cwd: "/workspace", Backend: "local", Digest: "d", ExpiresAt: now, Outcome: outcome}
+		change(a)
+		s.put(message{ID: "ap-" + id, ThreadID: "states", Kind: "approval", Approval: a})
+	}
+	at := now.UTC().Format(time.RFC3339)
+	decided("edited", "✎ Approved with a change by @grace (see Review) at "+at+"\nAllowed until "+at+" in this thread, unless revoked.", func(a *approval) { a.EditedBy, a.Original = "grace", "rm -rf /" })
+	decided("glass", "✓ Break-glass: approved by @ada alone at "+at+"\nReason: the site is down.", func(a *approval) { a.BrokeGlass = true })
+	decided("wished", "↺ Changes asked for by @grace: use the staging bucket", func(a *approval) { a.State, a.Text = "denied", "use the staging bucket" })
+	decided("open", "", func(a *approval) {
+		a.State, a.EditedBy, a.Original, a.Widened, a.Remark = "pending", "grace", "rm -rf /", true, "A vote does not count any more."
+		a.Approvers, a.RequestedBy, a.RequesterMayApprove = []string{"*"}, []any{"linus"}, ptr(false)
+	})
 	s.put(message{ID: "note", ThreadID: "states", Kind: "notice", Text: "Destroyed by @ada at " + now.UTC().Format(time.RFC3339) + ".", Buttons: []button{{"destroy", "Destroy"}, {"keep", "Keep"}}})
 }
 
@@ -202,6 +227,10 @@ func TestEveryStateHasItsMarkAndWords(t *testing.T) {
 		"#m-ap-expired":   "⌛ Nobody decided by " + clock + ": not run.",
 		"#m-ap-changed":   "⊘ What was to run has changed since it was shown: not run.",
 		"#m-ap-withdrawn": "⊘ Withdrawn by @grace at " + clock + ": not run.",
+		"#m-ap-edited":    "✎ Approved with a change by @grace (see Review) at " + clock + " Allowed until " + clock + " in this thread, unless revoked. Review…",
+		"#m-ap-glass":     "Approval · critical · break-glass In local, directory /workspace: rm -rf glass ✓ Break-glass: approved by @ada alone at " + clock + " Reason: the site is down.",
+		"#m-ap-wished":    "↺ Changes asked for by @grace: use the staging bucket",
+		"#m-ap-open":      "May approve: everybody but who asked. ✎ Changed by @grace; it was: rm -rf / Nobody answered in time, so more people may approve now. A vote does not count any more.",
 	} {
 		got := strings.Join(strings.Fields(tb.text(`document.querySelector(`+quote(selector)+`).innerText`)), " ")
 		require.Contains(t, got, want, selector)

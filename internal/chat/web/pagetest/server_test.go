@@ -72,6 +72,21 @@ type (
 		DurationMS          int64    `json:"duration_ms,omitempty"`
 		UnknownRun          bool     `json:"unknown_run,omitempty"`
 		Queued              int      `json:"queued,omitempty"`
+
+		BreakGlass []string `json:"break_glass,omitempty"`
+		Original   string   `json:"original,omitempty"`
+		EditedBy   string   `json:"edited_by,omitempty"`
+		BrokeGlass bool     `json:"broke_glass,omitempty"`
+		Widened    bool     `json:"widened,omitempty"`
+		Remark     string   `json:"remark,omitempty"`
+		Text       string   `json:"text,omitempty"`
+		Outcome    string   `json:"outcome,omitempty"`
+	}
+	grant struct {
+		ID      string    `json:"id"`
+		Command string    `json:"command"`
+		By      string    `json:"by"`
+		Until   time.Time `json:"until"`
 	}
 	vote struct {
 		By      string    `json:"by"`
@@ -128,6 +143,7 @@ type server struct {
 	posts    map[string]string // client ID to message ID
 	tries    []post            // every post that came in, retries too
 	clicks   []seenClick
+	grants   []grant
 	faults   []string
 	changed  chan struct{}
 	down     bool
@@ -154,6 +170,7 @@ func newServer(t *testing.T) *server {
 		"POST /api/v1/channels/{c}/messages": s.post,
 		"GET /api/v1/threads/{t}":            s.thread,
 		"POST /api/v1/threads/{t}/messages":  s.post,
+		"GET /api/v1/threads/{t}/grants":     s.granted,
 		"POST /api/v1/messages/{id}/click":   s.click,
 		"GET /api/v1/tool_calls/{id}/output": s.toolOutput,
 		"GET /api/v1/events":                 s.follow,
@@ -352,8 +369,31 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 	}
 	if p.Text == "/agent grants" {
 		reply["text"] = "You have **no** grants."
+	} else if told := s.revoke(p.Text); told != "" {
+		reply["text"] = told
 	}
 	answer(w, 202, reply)
+}
+
+func (s *server) granted(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer(w, 200, append([]grant{}, s.grants...))
+}
+
+// revoke ends a permission as `grants revoke` does; the lock is held.
+func (s *server) revoke(text string) (told string) {
+	id, ok := strings.CutPrefix(text, "/agent grants revoke ")
+	if !ok {
+		return ""
+	}
+	for i, g := range s.grants {
+		if g.ID == id {
+			s.grants = append(s.grants[:i:i], s.grants[i+1:]...)
+			return "Revoked: it is asked about again."
+		}
+	}
+	return "No permission " + id + " stands in this session."
 }
 
 func (s *server) click(w http.ResponseWriter, r *http.Request) {
@@ -368,6 +408,7 @@ func (s *server) click(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	has := c.Button == "approve" && c.Values["digest"] != "" && m.Approval != nil
+	has = has || (c.Button == "review" && m.Approval != nil && m.Approval.EditedBy != "")
 	for _, b := range m.Buttons {
 		has = has || b.ID == c.Button
 	}

@@ -84,7 +84,7 @@ func TestWithTheServer(t *testing.T) {
 		{ID: s.thread.ID + ".1.2", Tool: "shell", Command: "rm -rf build", State: workflows.CallAwaiting}}}
 	s.show(workflows.MessageView{Key: "turn-1", Kind: workflows.KindTurn, Version: 1, Turn: &turn, Buttons: []workflows.Button{{ID: "stop", Label: "Stop"}}}, "")
 	a := workflows.ApprovalView{ID: "a1", State: workflows.ApprovalPending, Tier: "risky", Command: workflows.TextRef{Text: "rm -rf build"}, Displayable: true, Cwd: "/workspace",
-		Backend: "local", Reasons: []string{"deletes build"}, Digest: "d1", ExpiresAt: now.Add(time.Hour), Required: 1, Approvers: []string{"*"}, RequestedBy: []workflows.Actor{ada}, CallID: s.thread.ID + ".1.2"}
+		Backend: "local", Reasons: []string{"deletes build"}, Digest: "d1", ExpiresAt: now.Add(time.Hour), Required: 1, Approvers: []string{"*"}, RequesterMayApprove: true, RequestedBy: []workflows.Actor{ada}, CallID: s.thread.ID + ".1.2"}
 	card := workflows.MessageView{Key: "approval-a1", Kind: workflows.KindApproval, Version: 1, Approval: &a,
 		Buttons: []workflows.Button{{ID: "approve", Label: "Approve once"}, {ID: "review", Label: "Review…"}, {ID: "deny", Label: "Deny…"}}}
 	id := "#m-" + s.show(card, "")
