@@ -18,32 +18,9 @@ func runAwk(c *call, _ *spec, _ parsed) {
 			}
 			break
 		}
-		t := w.text
-		switch {
-		case t == "-F", t == "-v", t == "--field-separator", t == "--assign":
-			i++
-		case strings.HasPrefix(t, "-F"), strings.HasPrefix(t, "-v"), strings.HasPrefix(t, "--field-separator="), strings.HasPrefix(t, "--assign="):
-		case t == "--posix", t == "--re-interval", t == "-P", t == "--csv", t == "-b", t == "--version", t == "-V", t == "-c", t == "--traditional", t == "-S", t == "--sandbox":
-		case t == "-f" || t == "--file" || t == "-E":
-			i++
-			if i < len(c.args) {
-				c.progFile(c.args[i])
-			}
-			haveProg = true
-		case strings.HasPrefix(t, "-f"):
-			v := w
-			v.text = t[2:]
-			c.progFile(v)
-			haveProg = true
-		case t == "-e" || t == "--source":
-			i++
-			if i < len(c.args) {
-				c.awkProgram(c.args[i])
-			}
-			haveProg = true
-		default:
-			c.badOption(&parsed{}, t)
-		}
+		var prog bool
+		i, prog = c.awkOption(i)
+		haveProg = haveProg || prog
 	}
 	rest := c.args[min(i, len(c.args)):]
 	if !haveProg {
@@ -63,6 +40,39 @@ func runAwk(c *call, _ *spec, _ parsed) {
 		c.out = c.out.and(c.in)
 	}
 	c.out = c.out.unread()
+}
+
+// awkOption reads one option, and returns the index of its last word and whether
+// it gives the program.
+func (c *call) awkOption(i int) (int, bool) {
+	w := c.args[i]
+	t := w.text
+	next := func() word {
+		if i+1 < len(c.args) {
+			i++
+			return c.args[i]
+		}
+		return lit("")
+	}
+	switch {
+	case t == "-F", t == "-v", t == "--field-separator", t == "--assign":
+		next()
+	case strings.HasPrefix(t, "-F"), strings.HasPrefix(t, "-v"), strings.HasPrefix(t, "--field-separator="), strings.HasPrefix(t, "--assign="):
+	case in([]string{"--posix", "--re-interval", "-P", "--csv", "-b", "--version", "-V", "-c", "--traditional", "-S", "--sandbox"}, t):
+	case t == "-f", t == "--file", t == "-E":
+		c.progFile(next())
+		return i, true
+	case strings.HasPrefix(t, "-f"):
+		w.text = t[2:]
+		c.progFile(w)
+		return i, true
+	case t == "-e", t == "--source":
+		c.awkProgram(next())
+		return i, true
+	default:
+		c.badOption(&parsed{}, t)
+	}
+	return i, false
 }
 
 // progFile judges a program that is read from a file.
@@ -132,34 +142,41 @@ func (s *awkScanner) run() {
 			s.regex()
 			s.value = true
 			continue
-		case b == '@':
-			s.ask("`%s` loads code or calls a function by a name in a variable", "@")
-		case b == '|':
-			if strings.HasPrefix(s.t[s.i:], "||") {
-				s.i++
-			} else {
-				s.ask("`%s` runs a command through a pipe", "|")
-			}
 		case b == '>' && s.print && s.paren == 0:
 			s.redirect()
 			continue
-		case b == ';' || b == '\n' || b == '{' || b == '}':
-			s.print, s.paren = false, 0
-		case b == '(':
-			s.paren++
-		case b == ')':
-			s.paren--
 		case isWordByte(b):
 			s.word()
 			continue
 		}
-		if (b == '+' || b == '-') && s.i+1 < len(s.t) && s.t[s.i+1] == b {
-			s.i++
-			s.value = true // x++ / 2 divides
-		} else {
-			s.value = b == ')' || b == ']' || b == '$'
-		}
+		s.mark(b)
 		s.i++
+	}
+}
+
+// mark reads a character that is a token by itself, or the start of one.
+func (s *awkScanner) mark(b byte) {
+	twice := s.i+1 < len(s.t) && s.t[s.i+1] == b
+	switch b {
+	case '@':
+		s.ask("`%s` loads code or calls a function by a name in a variable", "@")
+	case '|':
+		if twice {
+			s.i++
+		} else {
+			s.ask("`%s` runs a command through a pipe", "|")
+		}
+	case ';', '\n', '{', '}':
+		s.print, s.paren = false, 0
+	case '(':
+		s.paren++
+	case ')':
+		s.paren--
+	}
+	s.value = b == ')' || b == ']' || b == '$'
+	if (b == '+' || b == '-') && twice {
+		s.i++
+		s.value = true // x++ / 2 divides
 	}
 }
 

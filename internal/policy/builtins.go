@@ -255,7 +255,7 @@ func (c *call) positional(args []word) {
 	c.s.args, c.s.argsKnown, c.s.argsClass = nil, true, class{}
 	for _, w := range args {
 		if !w.lit || w.glob {
-			c.s.args, c.s.argsKnown, c.s.argsClass = nil, false, loopValue(args).class
+			c.s.args, c.s.argsKnown, c.s.argsClass = nil, false, c.s.loopValue(args).class
 			return
 		}
 		c.s.args = append(c.s.args, w.text)
@@ -415,25 +415,33 @@ func (s *scope) declClause(d *syntax.DeclClause) {
 			}
 			c.declWord(lit(a.Name.Value), export)
 		case a.Value != nil:
-			for _, w := range s.expandArg(nil, a.Value) {
-				if w.lit && len(w.text) > 1 && (w.text[0] == '-' || w.text[0] == '+') {
-					c.declOption(w.text)
-					if strings.Contains(w.text, "f") || strings.Contains(w.text, "F") || strings.Contains(w.text, "p") {
-						operands++
-						if strings.Contains(w.text, "p") && len(d.Args) == 1 {
-							c.declList()
-						}
-					}
-					continue
-				}
-				operands++
-				c.declWord(w, export)
-			}
+			operands += c.declNaked(s.expandArg(nil, a.Value), export, len(d.Args) == 1)
 		}
 	}
 	if operands == 0 && c.name != "local" {
 		c.declList()
 	}
+}
+
+// declNaked judges words of declare that are not plain assignments: options, or
+// what expands to names. It returns how many of them name or list something.
+func (c *call) declNaked(ws []word, export, alone bool) int {
+	n := 0
+	for _, w := range ws {
+		if !w.lit || len(w.text) < 2 || (w.text[0] != '-' && w.text[0] != '+') {
+			n++
+			c.declWord(w, export)
+			continue
+		}
+		c.declOption(w.text)
+		if strings.ContainsAny(w.text, "fFp") {
+			n++
+		}
+		if strings.Contains(w.text, "p") && alone {
+			c.declList()
+		}
+	}
+	return n
 }
 
 func isArithDecl(d *syntax.DeclClause) bool {

@@ -24,12 +24,11 @@ func runInterp(c *call, _ *spec, _ parsed) {
 		c.read(c.args[1], false) // they only check the syntax
 		return
 	}
-	inline := map[string]string{"perl": "eEnpilaxM0F", "ruby": "eEnpiIr", "php": "rBREF", "lua": "e", "R": "e", "Rscript": "e", "julia": "eE", "groovy": "e", "elixir": "e", "erl": "", "osascript": "e"}[c.name]
-	c.interpreter(inline)
+	c.interpreter()
 }
 
 // interpreter judges code in options, in a script, or sent in.
-func (c *call) interpreter(inline string) {
+func (c *call) interpreter() {
 	given := false
 	for i := 0; i < len(c.args); i++ {
 		w := c.args[i]
@@ -290,7 +289,7 @@ func runPython(c *call, _ *spec, _ parsed) {
 		c.pythonModule(args[1].text, args[2:])
 		return
 	}
-	c.interpreter("c")
+	c.interpreter()
 }
 
 func (c *call) pythonModule(name string, rest []word) {
@@ -353,7 +352,7 @@ func runNode(c *call, _ *spec, _ parsed) {
 			return
 		}
 	}
-	c.interpreter("ep")
+	c.interpreter()
 }
 
 func runEditor(c *call, _ *spec, _ parsed) {

@@ -61,15 +61,6 @@ func display(text string) (show string, whole bool) {
 	return b.String(), whole
 }
 
-func ascii(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
-}
-
 func needsEscape(text string) bool {
 	for i := 0; i < len(text); i++ {
 		if b := text[i]; b >= 0x7f || (b < 0x20 && b != '\n' && b != '\t') {

@@ -324,56 +324,77 @@ func join(ps []piece) word {
 		}
 		return w
 	}
-	w := word{lit: true, flat: true, class: class{num: true, noDash: true}}
-	var text, sample, tmpl, pat, alt strings.Builder
+	j := joiner{w: word{lit: true, flat: true, class: class{num: true, noDash: true}}}
 	for i, p := range ps {
-		w.flow = w.flow.with(p.flow)
+		j.w.flow = j.w.flow.with(p.flow)
 		if p.unknown {
-			if w.lit {
-				w.prefix = text.String()
-			}
-			if i == 0 {
-				w.roots, w.noDash = p.roots, p.noDash || p.num
-			}
-			w.lit = false
-			w.num = w.num && p.num
-			w.flat = w.flat && (p.inside || p.num)
-			w.job = len(ps) == 1 && p.job
-			w.split = w.split || !p.quoted || p.array
-			alt.WriteString(p.alt)
-			sample.WriteString("x")
-			tmpl.WriteString(unknownVar)
-			pat.WriteString("*")
-			continue
-		}
-		text.WriteString(p.text)
-		alt.WriteString(p.text)
-		sample.WriteString(p.text)
-		tmpl.WriteString(p.text)
-		if p.quoted {
-			pat.WriteString(quoteGlob(p.text))
+			j.unknown(i, len(ps), p)
 		} else {
-			pat.WriteString(p.text)
-			w.glob = w.glob || strings.ContainsAny(p.text, "*?[")
-		}
-		w.num = w.num && strings.Trim(p.text, "0123456789") == ""
-		w.flat = w.flat && !strings.Contains(p.text, "..")
-		if i == 0 && p.text != "" {
-			w.noDash = p.text[0] != '-'
+			j.known(i, p)
 		}
 	}
-	w.text = text.String()
+	return j.word()
+}
+
+// joiner makes one word of pieces.
+type joiner struct {
+	w                            word
+	text, sample, tmpl, pat, alt strings.Builder
+}
+
+func (j *joiner) unknown(i, n int, p piece) {
+	w := &j.w
+	if w.lit {
+		w.prefix = j.text.String()
+	}
+	if i == 0 {
+		w.roots, w.noDash = p.roots, p.noDash || p.num
+	}
+	w.lit = false
+	w.num = w.num && p.num
+	// A known part before it in the same component could make another name of it.
+	at := j.sample.String()
+	w.flat = w.flat && (p.inside || p.num) && !strings.HasPrefix(at[strings.LastIndexByte(at, '/')+1:], ".")
+	w.job = n == 1 && p.job
+	w.split = w.split || !p.quoted || p.array
+	j.alt.WriteString(p.alt)
+	j.sample.WriteString("x")
+	j.tmpl.WriteString(unknownVar)
+	j.pat.WriteString("*")
+}
+
+func (j *joiner) known(i int, p piece) {
+	w := &j.w
+	j.text.WriteString(p.text)
+	j.alt.WriteString(p.text)
+	j.sample.WriteString(p.text)
+	j.tmpl.WriteString(p.text)
+	if p.quoted {
+		j.pat.WriteString(quoteGlob(p.text))
+	} else {
+		j.pat.WriteString(p.text)
+		w.glob = w.glob || strings.ContainsAny(p.text, "*?[")
+	}
+	w.num = w.num && strings.Trim(p.text, "0123456789") == ""
+	w.flat = w.flat && !strings.Contains(p.text, "..")
+	if i == 0 && p.text != "" {
+		w.noDash = p.text[0] != '-'
+	}
+}
+
+func (j *joiner) word() word {
+	w := j.w
+	w.text = j.text.String()
 	if w.glob {
-		w.pat = pat.String()
+		w.pat = j.pat.String()
 		w.glob = hasGlob(w.pat)
 	}
 	if w.lit {
 		w.class, w.flat = class{}, false
 		return w
 	}
-	w.sample, w.tmpl, w.alt = sample.String(), tmpl.String(), alt.String()
-	first := w.sample
-	w.inside = w.flat && first != "" && first[0] != '/' && first[0] != '.' && !strings.Contains(first, "/.")
+	w.sample, w.tmpl, w.alt = j.sample.String(), j.tmpl.String(), j.alt.String()
+	w.inside = w.flat && w.sample != "" && w.sample[0] != '/' && w.sample[0] != '.' && !strings.Contains(w.sample, "/.")
 	return w
 }
 

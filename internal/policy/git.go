@@ -113,7 +113,7 @@ func (c *call) gitGlobal() ([]word, bool) {
 			c.gitDir(next())
 		case t == "-c":
 			c.gitConfigArg(next())
-		case strings.HasPrefix(t, "-c") && len(t) > 2 && t[1] == 'c':
+		case strings.HasPrefix(t, "-c") && len(t) > 2:
 			c.gitConfigArg(lit(t[2:]))
 		case t == "--git-dir", t == "--work-tree", t == "--namespace", t == "--super-prefix", t == "--config-env", t == "--attr-source":
 			next()
@@ -144,12 +144,12 @@ func (c *call) gitDir(w word) {
 
 func (c *call) gitConfigArg(w word) {
 	t := strings.ToLower(w.text)
-	key, val, _ := strings.Cut(t, "=")
+	key, _, _ := strings.Cut(t, "=")
 	if w.lit && (in(gitConfigSafe, key) || in(gitConfigSafe, t)) {
 		return
 	}
 	c.raise(Risky, "git is given the setting `%s`, which may name a command", w.show())
-	val = strings.TrimPrefix(w.script()[min(len(key)+1, len(w.script())):], "!")
+	val := strings.TrimPrefix(w.script()[min(len(key)+1, len(w.script())):], "!")
 	c.s.worst(val, "git")
 }
 
@@ -162,65 +162,9 @@ func (c *call) gitCommand(sp *spec, p parsed) {
 	case sp.attr("gitadd"):
 		c.raise(Risky, "%s changes the repository's index", c.by())
 	}
-	op := func(i int) word {
-		if i < len(p.operands) {
-			return p.operands[i]
-		}
-		return lit("")
-	}
-	n := len(p.operands)
-	first := op(0)
-	bad := func() { c.raise(Risky, "%s changes the repository", c.by()) }
-	switch {
-	case sp.attr("gitlist"):
-		if n > 0 && !p.has("-l", "--contains", "--merged", "--no-merged", "--no-contains", "--points-at", "-a", "-r", "-n") {
-			bad()
-		}
-	case sp.attr("gitremote"):
-		if n > 0 && !first.is("get-url") {
-			c.raise(Risky, "%s changes remotes or asks one", c.by())
-		}
-	case sp.attr("gitstash"):
-		if !first.is("list", "show") {
-			bad()
-			if first.is("drop", "clear") {
-				c.raise(Risky, "%s throws saved changes away", c.by())
-			}
-		}
-	case sp.attr("gitconfig"):
-		if !p.has("--get", "--get-all", "--get-regexp", "--get-urlmatch", "-l") && !first.is("get", "list") && n != 1 {
-			c.raise(Risky, "%s changes git's settings, which name commands", c.by())
-			for _, w := range p.operands {
-				c.s.worst(strings.TrimPrefix(w.script(), "!"), c.by())
-			}
-		}
-		if n > 0 && !first.is("get", "list") && p.has("--get") && n > 1 {
-			bad()
-		}
-	case sp.attr("gitsymref"):
-		if n > 1 {
-			bad()
-		}
-	case sp.attr("gitreflog"):
-		if first.is("expire", "delete", "drop") {
-			c.raise(Critical, "%s throws away what only the reflog still holds", c.by())
-		}
-	case sp.attr("gitworktree"):
-		if !first.is("list") {
-			bad()
-		}
-	case sp.attr("gitsub"):
-		if n > 0 && !first.is("status", "summary") {
-			c.raise(Risky, "%s changes or downloads submodules", c.by())
-		}
-	case sp.attr("gitnotes"):
-		if n > 0 && !first.is("list", "show", "get-ref") {
-			bad()
-		}
-	case sp.attr("gitbisect"):
-		if !first.is("log", "view", "visualize") {
-			bad()
-			c.suspicious(append(lits(c.name), c.args...))
+	for attr, f := range gitForms {
+		if sp.attr(attr) {
+			f(c, p)
 		}
 	}
 	if sp.attr("gitcontent") {
@@ -233,6 +177,79 @@ func (c *call) gitCommand(sp *spec, p parsed) {
 		}
 	}
 	c.gitOut(p)
+}
+
+// gitForms are the subcommands that read in some forms and change in others, by
+// attribute. A subcommand has at most one of them.
+var gitForms = map[string]func(*call, parsed){
+	"gitlist": func(c *call, p parsed) {
+		if len(p.operands) > 0 && !p.has("-l", "--contains", "--merged", "--no-merged", "--no-contains", "--points-at", "-a", "-r", "-n") {
+			c.gitChanges()
+		}
+	},
+	"gitremote": func(c *call, p parsed) {
+		if len(p.operands) > 0 && !p.first("get-url") {
+			c.raise(Risky, "%s changes remotes or asks one", c.by())
+		}
+	},
+	"gitstash": func(c *call, p parsed) {
+		if !p.first("list", "show") {
+			c.gitChanges()
+		}
+	},
+	"gitconfig": gitConfig,
+	"gitsymref": func(c *call, p parsed) {
+		if len(p.operands) > 1 {
+			c.gitChanges()
+		}
+	},
+	"gitreflog": func(c *call, p parsed) {
+		if p.first("expire", "delete", "drop") {
+			c.raise(Critical, "%s throws away what only the reflog still holds", c.by())
+		}
+	},
+	"gitworktree": func(c *call, p parsed) {
+		if !p.first("list") {
+			c.gitChanges()
+		}
+	},
+	"gitsub": func(c *call, p parsed) {
+		if len(p.operands) > 0 && !p.first("status", "summary") {
+			c.raise(Risky, "%s changes or downloads submodules", c.by())
+		}
+	},
+	"gitnotes": func(c *call, p parsed) {
+		if len(p.operands) > 0 && !p.first("list", "show", "get-ref") {
+			c.gitChanges()
+		}
+	},
+	"gitbisect": func(c *call, p parsed) {
+		if !p.first("log", "view", "visualize") {
+			c.gitChanges()
+			c.suspicious(append(lits(c.name), c.args...))
+		}
+	},
+}
+
+// first reports whether the first operand is one of names.
+func (p parsed) first(names ...string) bool { return len(p.operands) > 0 && p.operands[0].is(names...) }
+
+func (c *call) gitChanges() { c.raise(Risky, "%s changes the repository", c.by()) }
+
+func gitConfig(c *call, p parsed) {
+	reads := p.has("--get", "--get-all", "--get-regexp", "--get-urlmatch", "-l")
+	n := len(p.operands)
+	switch {
+	case p.first("get", "list"), n == 1, reads && n < 2:
+		return
+	case reads:
+		c.gitChanges()
+		return
+	}
+	c.raise(Risky, "%s changes git's settings, which name commands", c.by())
+	for _, w := range p.operands {
+		c.s.worst(strings.TrimPrefix(w.script(), "!"), c.by())
+	}
 }
 
 // gitOut says what a read command prints.

@@ -13,7 +13,7 @@ func handlers() map[string]func(*call, *spec, parsed) {
 		"cat": runCat, "tr": runTr, "decode": runDecode, "hex": runHex, "rev": runRev, "grep": runGrep, "jq": runJq, "gofmt": runGofmt, "mktemp": runMktemp,
 		"tee": runTee, "cp": runCp, "mv": runMv, "install": runInstall, "ln": runLn, "rm": runRm, "delete": runDelete, "chmod": runChmod, "owner": runOwner,
 		"split": runSplit, "csplit": runCsplit, "patch": runPatch, "dd": runDd, "pack": runPack, "zip": runZip, "unzip": runUnzip, "sevenzip": runSevenZip, "objwrite": runObjWrite,
-		"sed": runSed, "awk": runAwk, "find": runFind, "tar": runTar, "risky-run": runRiskyRun, "pager": runPager, "date": runDate, "printenv": runPrintenv, "batch": runBatchOnly, "fd": runFdSearch, "risky": runRiskyRead,
+		"sed": runSed, "awk": runAwk, "find": runFind, "tar": runTar, "risky-run": runRiskyRun, "pager": runPager, "date": runDate, "printenv": runPrintenv, "risky": runRiskyRead,
 		"wrap": runWrap, "env": runEnv, "busybox": runBusybox, "xargs": runXargs, "watch": runWatch, "flock": runFlock, "script": runScriptCmd, "parallel": runParallel, "strings": runStrings,
 		"sudo": runSudo, "su": runSu, "trace": runTrace, "riskywrap": runRiskyWrap, "escape": runEscape, "shell": runShell, "ssh": runSSH, "tmux": runTmux, "envrun": runEnvRun, "at": runAt,
 		"python": runPython, "interp": runInterp, "node": runNode, "editor": runEditor, "sql": runSQL, "calc": runCalc,
@@ -116,12 +116,6 @@ func cleanPath(p string) string { return path.Clean(p) }
 func runRiskyRead(c *call, _ *spec, _ parsed) {
 	c.raise(Risky, "%s shows the system's records", c.by())
 }
-
-// runBatchOnly: top without -b waits for keys, which changes nothing either.
-func runBatchOnly(c *call, _ *spec, _ parsed) {}
-
-// runFdSearch drops the pattern, which is no path.
-func runFdSearch(c *call, _ *spec, p parsed) {}
 
 // runPrintenv judges printenv: everything, or variables by name.
 func runPrintenv(c *call, _ *spec, _ parsed) {

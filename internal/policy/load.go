@@ -44,13 +44,12 @@ func Load(data []byte, name string) (*Policy, []Warning, error) {
 	if _, err := p.read(builtinYAML, "built-in policy"); err != nil {
 		return nil, nil, err
 	}
-	builtin := len(p.rules)
 	own, err := p.read(data, name)
 	if err != nil {
 		return nil, nil, err
 	}
 	p.seal(builtinYAML, data)
-	return p, p.review(builtin, own), nil
+	return p, p.review(own), nil
 }
 
 func newPolicy() *Policy {

@@ -51,7 +51,6 @@ type spec struct {
 	longs    []string // sorted, for abbreviations
 	operands []role   // the last may repeat; see star
 	star     int      // index of the repeating operand, -1 for none
-	optional int      // operands from this index on may be missing; unused beyond documentation
 	harmless bool     // no option or operand of it can do anything but read
 
 	stop    bool // options end at the first operand
@@ -78,7 +77,6 @@ type parsed struct {
 	hits     []hit
 	operands []word
 	bad      bool // something was not understood
-	rest     []word
 }
 
 func (p parsed) has(names ...string) bool {

@@ -90,20 +90,7 @@ func (s *scope) param(p *syntax.ParamExp, quoted bool) piece {
 	case p.Exp != nil:
 		return s.expansion(p, v, quoted)
 	case p.Repl != nil:
-		orig, with := s.word(p.Repl.Orig), s.word(p.Repl.With)
-		if v.known && orig.lit && with.lit && !strings.ContainsAny(orig.text, "*?[#%") {
-			n := 1
-			if p.Repl.All {
-				n = -1
-			}
-			if len(v.val)+len(v.val)*len(with.text) > maxKnownText {
-				unknown.flow = v.flow
-				return unknown
-			}
-			return piece{text: strings.Replace(v.val, orig.text, with.text, n), quoted: quoted, value: true, flow: v.flow}
-		}
-		unknown.flow = v.flow
-		return unknown
+		return s.replaced(p, v, unknown)
 	case p.Slice != nil:
 		return slice(p, v, unknown)
 	}
@@ -112,6 +99,20 @@ func (s *scope) param(p *syntax.ParamExp, quoted bool) piece {
 	}
 	unknown.class, unknown.flow = v.class, v.flow
 	return unknown
+}
+
+// replaced is ${name/pattern/with}, followed for plain text.
+func (s *scope) replaced(p *syntax.ParamExp, v variable, unknown piece) piece {
+	orig, with := s.word(p.Repl.Orig), s.word(p.Repl.With)
+	unknown.flow = v.flow
+	if !v.known || !orig.lit || !with.lit || strings.ContainsAny(orig.text, "*?[#%") || len(v.val)+len(v.val)*len(with.text) > maxKnownText {
+		return unknown
+	}
+	n := 1
+	if p.Repl.All {
+		n = -1
+	}
+	return piece{text: strings.Replace(v.val, orig.text, with.text, n), quoted: unknown.quoted, value: true, flow: v.flow}
 }
 
 // indirect is ${!name}, which takes a variable's content as a name.
@@ -214,15 +215,20 @@ func (s *scope) expansion(p *syntax.ParamExp, v variable, quoted bool) piece {
 		}
 		return out
 	case syntax.RemSmallPrefix, syntax.RemLargePrefix, syntax.RemSmallSuffix, syntax.RemLargeSuffix:
-		if pat := arg.text; v.known && arg.lit && len(v.val) <= maxTrim && s.j.charge(16*len(v.val)*(1+strings.Count(pat, "*"))) {
-			return piece{text: trimPattern(v.val, pat, p.Exp.Op), quoted: quoted, value: true, flow: v.flow}
-		}
-		if p.Exp.Op == syntax.RemSmallSuffix || p.Exp.Op == syntax.RemLargeSuffix {
-			out.class = class{noDash: v.noDash, inside: v.inside, num: v.num, roots: v.roots}
-		} else if arg.lit && (arg.text == "*/" || arg.text == "./") {
-			out.inside = v.inside
-		}
-		return out
+		return s.trimmed(p.Exp.Op, v, arg, out)
+	}
+	return out
+}
+
+// trimmed is ${name#pattern} and kin.
+func (s *scope) trimmed(op syntax.ParExpOperator, v variable, arg word, out piece) piece {
+	if pat := arg.text; v.known && arg.lit && len(v.val) <= maxTrim && s.j.charge(16*len(v.val)*(1+strings.Count(pat, "*"))) {
+		return piece{text: trimPattern(v.val, pat, op), quoted: out.quoted, value: true, flow: v.flow}
+	}
+	if op == syntax.RemSmallSuffix || op == syntax.RemLargeSuffix {
+		out.class = class{noDash: v.noDash, inside: v.inside, num: v.num, roots: v.roots}
+	} else if arg.lit && (arg.text == "*/" || arg.text == "./") {
+		out.inside = v.inside
 	}
 	return out
 }

@@ -67,7 +67,8 @@ func (s *scope) expandGlob(w word) (pats, hits []string) {
 	for _, pat := range s.resolve(w.pat) {
 		pats = append(pats, pat)
 		s.j.globs = appendOnce(s.j.globs, pat)
-		for _, m := range s.j.facts.Globs[pat] {
+		matches, known := s.j.facts.Globs[pat]
+		for _, m := range matches {
 			m = path.Clean(m)
 			hits = append(hits, m)
 			if r := s.linkFact(m); r != "" && r != m {
@@ -75,7 +76,7 @@ func (s *scope) expandGlob(w word) (pats, hits []string) {
 			}
 		}
 		for _, sample := range s.j.globSamples(s) {
-			if matchPath(pat, sample, s.dotglob) {
+			if !known && matchPath(pat, sample, s.dotglob) {
 				hits = append(hits, sample)
 			}
 		}

@@ -250,7 +250,7 @@ func (s *scope) globSamples() []string {
 	}
 	if ws := env.Workspace; ws != "" && ws != "/" {
 		out = append(out, ws)
-		for _, n := range []string{".git", ".git/config", ".git/hooks", ".git/hooks/pre-commit", ".env", ".env.local", ".github", ".github/workflows", ".github/workflows/ci.yml", ".gitlab-ci.yml", ".envrc", ".husky", "Jenkinsfile", ".npmrc", ".gitattributes"} {
+		for _, n := range []string{".git", ".git/config", ".git/hooks", ".git/hooks/pre-commit", ".env", ".env.local", ".github", ".github/workflows", ".github/workflows/ci.yml", ".gitlab-ci.yml", ".envrc", ".husky", "Jenkinsfile", ".npmrc", ".gitattributes", "CODEOWNERS", "azure-pipelines.yml", "bitbucket-pipelines.yml", "appveyor.yml", "lefthook.yml", "policy.yaml", "countersign.yaml"} {
 			out = append(out, ws+"/"+n)
 		}
 	}

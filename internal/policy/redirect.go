@@ -8,10 +8,9 @@ import (
 
 // redirections is where one statement's streams go.
 type redirections struct {
-	in      flow
-	out     []target // where standard output goes instead of on
-	toErr   bool     // standard output goes to standard error
-	pending []*syntax.ProcSubst
+	in    flow
+	out   []target // where standard output goes instead of on
+	toErr bool     // standard output goes to standard error
 }
 
 // target is a file that standard output is written to.

@@ -1,329 +1,6 @@
 package policy
 
-import (
-	"path"
-	"strings"
-)
-
-// runCurl judges curl: what it fetches, where it puts it, what it sends.
-func runCurl(c *call, _ *spec, _ parsed) {
-	if len(c.args) == 1 && c.args[0].is("--version", "-V", "--help", "-h", "--manual") {
-		return
-	}
-	c.raise(Risky, "%s talks to another machine", c.by())
-	outs, send := []word{}, false
-	p := c.parse(curlSpec, c.args)
-	remoteName := p.has("-O") || p.has("--remote-name-all")
-	for _, h := range p.hits {
-		switch h.key() {
-		case "-o":
-			outs = append(outs, *h.val)
-			c.write(*h.val)
-		case "-d", "-F", "-T", "--data-binary", "--data-raw", "--data-urlencode", "--json", "-H", "-u", "-b", "--url-query":
-			send = true
-			c.uploads(h.key(), *h.val)
-		case "-X":
-			if h.val.is("DELETE", "delete") {
-				c.raise(Critical, "%s deletes on another machine", c.by())
-			}
-		case "--unix-socket", "--abstract-unix-socket":
-			c.socket(*h.val)
-		case "-x", "--preproxy":
-			c.raise(Risky, "%s goes through the proxy `%s`", c.by(), h.val.show())
-		}
-	}
-	if send || p.bad {
-		c.sendsIn()
-	}
-	for _, u := range append(p.operands, p.values("--url")...) {
-		c.host(u)
-		if remoteName && u.lit {
-			outs = append(outs, lit(path.Base(strings.SplitN(u.text, "?", 2)[0])))
-		}
-	}
-	if p.bad {
-		c.anyHost()
-	}
-	for _, o := range outs {
-		c.download(o)
-	}
-	c.out = flow{net: true, from: c.name}
-	if len(outs) > 0 && !remoteName {
-		c.out = flow{net: true, from: c.name}
-	}
-}
-
-// anyHost looks for hosts in every word, when the options are not understood.
-func (c *call) anyHost() {
-	for _, w := range c.args {
-		t := w.text
-		if _, v, ok := strings.Cut(t, "="); ok && strings.HasPrefix(t, "-") {
-			t = v
-		}
-		if metadataHost(hostOf(t)) {
-			c.raise(Critical, "%s asks the cloud's metadata service, which gives out credentials", c.by())
-		}
-		if w.flow.secret {
-			c.raise(Critical, "%s sends out what `%s` read, which may hold credentials", c.by(), w.flow.from)
-		}
-	}
-}
-
-// download remembers that a file was downloaded.
-func (c *call) download(w word) {
-	if !w.lit {
-		return
-	}
-	for _, p := range c.s.resolve(w.text) {
-		c.s.setFile(p, flow{net: true, from: c.name}, false)
-	}
-}
-
-var curlSpec = mustSpec("curl | full | v* | -s,--silent -S,--show-error -L,--location --location-trusted -f,--fail --fail-with-body --fail-early -k,--insecure -i,--include,--show-headers -I,--head -v,--verbose -N,--no-buffer -g,--globoff -G,--get -q,--disable -#,--progress-bar --no-progress-meter -4,--ipv4 -6,--ipv6 -0,--http1.0 --http1.1 --http2 --http3 --compressed --tlsv1.2 --tlsv1.3 -j,--junk-session-cookies -n,--netrc --create-dirs -J,--remote-header-name -O,--remote-name --remote-name-all -R,--remote-time -a,--append -l,--list-only -Z,--parallel --no-keepalive --retry-connrefused --retry-all-errors -o,--output: --output-dir: -d,--data,--data-ascii: --data-binary: --data-raw: --data-urlencode: --json: --url-query: -F,--form,--form-string: -T,--upload-file: -X,--request: -H,--header: -u,--user: -b,--cookie: -c,--cookie-jar:w -A,--user-agent: -e,--referer: -m,--max-time: --connect-timeout: --retry: --retry-delay: --retry-max-time: -r,--range: -C,--continue-at: -w,--write-out: -x,--proxy: --preproxy: --resolve: --connect-to: --interface: --limit-rate: --max-redirs: --max-filesize: --url: --unix-socket: --abstract-unix-socket: -D,--dump-header:w --trace:w --trace-ascii:w --stderr:w -K,--config:! --cacert:r --cert: -E: --key: --doh-url: --oauth2-bearer: --aws-sigv4: -t,--telnet-option: -Q,--quote:! -y,--speed-time: -Y,--speed-limit: -z,--time-cond: -Z --proto: --proto-default: --proto-redir: --noproxy: -h,--help? --netrc-file:r --engine:! --libcurl:w --hsts:w --alt-svc:w --etag-save:w --etag-compare:r --ciphers: --ssl-reqd --anyauth --basic --digest --negotiate --ntlm -M,--manual --raw --tr-encoding --path-as-is --variable: --expand-url: --expand-data: --rate: --no-clobber --remove-on-error --skip-existing")
-
-// uploads judges one thing that curl sends.
-func (c *call) uploads(opt string, w word) {
-	if w.flow.secret {
-		c.raise(Critical, "%s sends out what `%s` read, which may hold credentials", c.by(), w.flow.from)
-	}
-	t := w.text
-	file := ""
-	switch opt {
-	case "-T":
-		file = t
-	case "-d", "--data-binary", "--json", "--data-urlencode", "--url-query", "-H", "-b":
-		if i := strings.IndexByte(t, '@'); i == 0 || (i > 0 && (opt == "--data-urlencode" || opt == "--url-query")) {
-			file = t[i+1:]
-		}
-	case "-F":
-		if _, v, ok := strings.Cut(t, "="); ok && (strings.HasPrefix(v, "@") || strings.HasPrefix(v, "<")) {
-			file, _, _ = strings.Cut(v[1:], ";")
-		}
-	}
-	if file == "" {
-		return
-	}
-	if file == "-" || file == "." {
-		c.sendsIn()
-		return
-	}
-	v := w
-	v.text = file
-	if f := c.read(v, true); f.secret {
-		c.raise(Critical, "%s sends out `%s`, which may hold credentials", c.by(), clip(file, 60))
-	}
-}
-
-// socket judges talking to a local socket: a container engine's is the host.
-func (c *call) socket(w word) {
-	if strings.Contains(w.text, "docker") || strings.Contains(w.text, "containerd") || strings.Contains(w.text, "podman") || strings.Contains(w.text, "crio") {
-		c.raise(Forbidden, "%s talks to the container engine, which controls the host", c.by())
-		return
-	}
-	c.raise(Risky, "%s talks to the socket `%s`", c.by(), w.show())
-}
-
-// runWget judges wget and its like.
-func runWget(c *call, _ *spec, _ parsed) {
-	if len(c.args) == 1 && c.args[0].is("--version", "-V", "--help", "-h") {
-		return
-	}
-	c.raise(Risky, "%s talks to another machine", c.by())
-	stdout, named, method := false, false, ""
-	var urls []word
-	for i := 0; i < len(c.args); i++ {
-		w := c.args[i]
-		t := w.text
-		next := func() word {
-			if i+1 < len(c.args) {
-				i++
-				return c.args[i]
-			}
-			return lit("")
-		}
-		name, val, attached := strings.Cut(t, "=")
-		switch {
-		case w.flow.secret:
-			c.raise(Critical, "%s sends out what `%s` read, which may hold credentials", c.by(), w.flow.from)
-		case strings.HasPrefix(t, "-") && !strings.HasPrefix(t, "--") && strings.HasSuffix(t, "O") && len(t) < 8:
-			named = true
-			if v := next(); v.is("-") {
-				stdout = true
-			} else {
-				c.write(v)
-				c.download(v)
-			}
-		case strings.HasPrefix(t, "-O") && len(t) > 2:
-			named = true
-			if stdout = t == "-O-"; !stdout {
-				c.write(lit(t[2:]))
-				c.download(lit(t[2:]))
-			}
-		case strings.HasPrefix("--output-document", name) && len(name) > 8:
-			named = true
-			v := lit(val)
-			if !attached {
-				v = next()
-			}
-			if stdout = v.is("-"); !stdout {
-				c.write(v)
-				c.download(v)
-			}
-		case strings.HasPrefix(name, "--post-file"), strings.HasPrefix(name, "--body-file"):
-			v := lit(val)
-			if !attached {
-				v = next()
-			}
-			if f := c.read(v, false); f.secret {
-				c.raise(Critical, "%s sends out `%s`, which may hold credentials", c.by(), v.show())
-			}
-			if v.is("-", "/dev/stdin") {
-				c.sendsIn()
-			}
-		case strings.HasPrefix(name, "--use-askpass"), name == "--config", strings.HasPrefix(name, "--pre"), name == "--execute", t == "-e", strings.HasPrefix(name, "--on-download"):
-			if !attached {
-				val = next().script()
-			}
-			c.raise(Risky, "%s runs or reads settings given by `%s`", c.by(), clip(name, 40))
-			c.s.worst(val, c.by())
-		case name == "-P", name == "--directory-prefix", name == "-o", name == "--output-file", name == "-a", name == "-d", name == "--dir":
-			if v := lit(val); attached {
-				c.write(v)
-			} else {
-				c.write(next())
-			}
-		case strings.HasPrefix(t, "-"):
-			if strings.EqualFold(val, "delete") {
-				method = "DELETE"
-			}
-		case w.is("DELETE"):
-			method = "DELETE"
-		default:
-			c.host(w)
-			urls = append(urls, w)
-		}
-	}
-	if method == "DELETE" {
-		c.raise(Critical, "%s deletes on another machine", c.by())
-	}
-	c.sendsIn()
-	if !named && c.name != "http" && c.name != "https" {
-		for _, u := range urls {
-			if u.lit {
-				n := lit(path.Base(strings.SplitN(u.text, "?", 2)[0]))
-				c.write(n)
-				c.download(n)
-			}
-		}
-	}
-	c.out = flow{net: true, from: c.name}
-}
-
-// runNc judges raw connections.
-func runNc(c *call, _ *spec, _ parsed) {
-	c.raise(Risky, "%s opens a connection", c.by())
-	c.sendsIn()
-	for i, w := range c.args {
-		t := w.script()
-		up := strings.ToUpper(t)
-		switch {
-		case w.flow.secret:
-			c.raise(Critical, "%s sends out what `%s` read, which may hold credentials", c.by(), w.flow.from)
-		case c.name != "socat" && w.lit && len(t) > 1 && t[0] == '-' && t[1] != '-' && strings.ContainsAny(t[1:], "ec"):
-			c.raise(Critical, "%s joins a connection to a command", c.by())
-		case c.name != "socat" && (strings.HasPrefix(t, "--e") || strings.HasPrefix(t, "--sh") || strings.HasPrefix(t, "--lua")):
-			c.raise(Critical, "%s joins a connection to a command", c.by())
-		case strings.HasPrefix(up, "EXEC:"), strings.HasPrefix(up, "SYSTEM:"), strings.HasPrefix(up, "SHELL:"):
-			c.raise(Critical, "%s joins a connection to a command", c.by())
-			c.s.worst(t[strings.IndexByte(t, ':')+1:], c.by())
-		case strings.Contains(up, "DOCKER.SOCK"):
-			c.socket(w)
-		case c.name == "socat" && (strings.HasPrefix(up, "FILE:") || strings.HasPrefix(up, "OPEN:") || strings.HasPrefix(up, "GOPEN:")):
-			f, _, _ := strings.Cut(t[strings.IndexByte(t, ':')+1:], ",")
-			if r := c.read(lit(f), false); r.secret {
-				c.raise(Critical, "%s sends out `%s`, which may hold credentials", c.by(), clip(f, 60))
-			}
-		case w.lit && (i == 0 || !strings.HasPrefix(t, "-")):
-			h := t
-			if c.name == "socat" {
-				if parts := strings.Split(t, ":"); len(parts) > 1 {
-					h = parts[1]
-				}
-			}
-			c.host(lit(h))
-		}
-	}
-	c.out = flow{net: true, from: c.name}
-}
-
-// runCopyOut judges copying between machines.
-func runCopyOut(c *call, _ *spec, _ parsed) {
-	c.raise(Risky, "%s copies between machines or directories", c.by())
-	remoteDst := false
-	var ops []word
-	for i := 0; i < len(c.args); i++ {
-		w := c.args[i]
-		t := w.script()
-		switch {
-		case w.is("-e", "--rsh", "-S", "--rsync-path", "-o") && i+1 < len(c.args):
-			i++
-			v := c.args[i].script()
-			if _, cmd, ok := strings.Cut(v, "="); ok && w.is("-o") {
-				v = cmd
-			}
-			c.s.worst(v, c.by())
-		case strings.HasPrefix(t, "-e") && len(t) > 2:
-			c.s.worst(t[2:], c.by())
-		case strings.HasPrefix(t, "--rsh="), strings.HasPrefix(t, "--rsync-path="), strings.HasPrefix(t, "-o"):
-			if _, v, ok := strings.Cut(t, "="); ok {
-				c.s.worst(v, c.by())
-			}
-		case strings.HasPrefix(t, "--del"), strings.HasPrefix(t, "--remove-source"), w.is("delete", "purge", "deletefile", "sync", "cleanup", "rmdirs") && c.name == "rclone":
-			c.raise(Critical, "%s deletes what it does not find on the other side", c.by())
-		case strings.HasPrefix(t, "-"):
-		default:
-			ops = append(ops, w)
-		}
-	}
-	for i, w := range ops {
-		colon := strings.Index(w.text, ":")
-		remote := colon > 0 && !strings.Contains(w.text[:colon], "/")
-		if remote {
-			c.host(w)
-			remoteDst = remoteDst || i == len(ops)-1
-		}
-	}
-	c.sendsIn()
-	for i, w := range ops {
-		if i == len(ops)-1 && len(ops) > 1 {
-			if !remoteDst {
-				c.write(w)
-			}
-			break
-		}
-		if f := c.read(w, true); f.secret {
-			if remoteDst || c.name == "rclone" || c.name == "sftp" || c.name == "ftp" {
-				c.raise(Critical, "%s sends out `%s`, which may hold credentials", c.by(), w.show())
-			}
-		}
-	}
-	c.out = flow{net: true, from: c.name}
-}
-
-func runMessage(c *call, _ *spec, _ parsed) {
-	c.raise(Risky, "%s sends a message out", c.by())
-	c.sendsIn()
-	for _, w := range c.args {
-		if w.flow.secret {
-			c.raise(Critical, "%s sends out what `%s` read, which may hold credentials", c.by(), w.flow.from)
-		}
-		if w.lit && !strings.HasPrefix(w.text, "-") {
-			if f := c.read(w, false); f.secret {
-				c.raise(Critical, "%s sends out `%s`, which may hold credentials", c.by(), w.show())
-			}
-		}
-	}
-}
+import "strings"
 
 func runKeys(c *call, _ *spec, _ parsed) {
 	if len(c.args) == 1 && c.args[0].is("--version") {
@@ -375,32 +52,39 @@ func runRemote(c *call, _ *spec, _ parsed) {
 	c.destructive()
 	c.sendsIn()
 	for i, w := range c.args {
-		if w.is("scale") && c.argHas("--replicas=0") {
-			c.raise(Critical, "%s stops what runs elsewhere", c.by())
-		}
 		if w.is("--") && i+1 < len(c.args) {
 			c.s.run(c.args[i+1:], c.in, runOpts{noFuncs: true, noShell: true})
 			return
 		}
-		if w.lit && (strings.HasPrefix(w.text, "file://") || strings.HasPrefix(w.text, "fileb://")) {
-			if f := c.read(lit(w.text[strings.Index(w.text, "://")+3:]), false); f.secret {
-				c.raise(Critical, "%s sends out `%s`, which may hold credentials", c.by(), w.show())
-			}
-		}
-		if w.is("cp", "mv", "sync", "put", "upload") && i+1 < len(c.args) {
-			if f := c.read(c.args[i+1], true); f.secret {
-				c.raise(Critical, "%s sends out `%s`, which may hold credentials", c.by(), c.args[i+1].show())
-			}
-		}
-		if strings.Contains(w.text, "privileged") && strings.Contains(w.text, "true") || strings.Contains(w.text, "hostPID") || strings.Contains(w.text, "hostPath") {
-			c.raise(Forbidden, "%s starts a container that controls the host", c.by())
-		}
-		if strings.Contains(w.script(), "169.254.169.254") {
-			c.raise(Critical, "%s asks the cloud's metadata service, which gives out credentials", c.by())
-		}
+		c.remoteWord(i, w)
 	}
 	c.suspicious(append(lits(c.name), c.args...))
 	c.out = flow{net: true, from: c.name}
+}
+
+// remoteWord judges one word of a remote tool's command line.
+func (c *call) remoteWord(i int, w word) {
+	t := w.script()
+	switch {
+	case w.is("scale") && c.argHas("--replicas=0"):
+		c.raise(Critical, "%s stops what runs elsewhere", c.by())
+	case w.lit && (strings.HasPrefix(t, "file://") || strings.HasPrefix(t, "fileb://")):
+		c.sendsFile(lit(t[strings.Index(t, "://")+3:]))
+	case w.is("cp", "mv", "sync", "put", "upload") && i+1 < len(c.args):
+		c.sendsFile(c.args[i+1])
+	case strings.Contains(t, "privileged") && strings.Contains(t, "true"), strings.Contains(t, "hostPID"), strings.Contains(t, "hostPath"):
+		c.raise(Forbidden, "%s starts a container that controls the host", c.by())
+	}
+	if strings.Contains(t, "169.254.169.254") {
+		c.raise(Critical, "%s asks the cloud's metadata service, which gives out credentials", c.by())
+	}
+}
+
+// sendsFile judges a file that is sent out.
+func (c *call) sendsFile(w word) {
+	if f := c.read(w, true); f.secret {
+		c.raise(Critical, "%s sends out `%s`, which may hold credentials", c.by(), w.show())
+	}
 }
 
 // formatted judges terraform fmt, which only rewrites the files it is given.
@@ -453,18 +137,12 @@ func runDocker(c *call, _ *spec, _ parsed) {
 	c.raise(Risky, "%s controls containers outside this one", c.by())
 	for i, w := range c.args {
 		t := w.script()
-		next := ""
-		if i+1 < len(c.args) {
-			next = c.args[i+1].script()
-		}
 		name, val, attached := strings.Cut(t, "=")
-		if !attached {
-			val = next
+		if !attached && i+1 < len(c.args) {
+			val = c.args[i+1].script()
 		}
 		switch {
-		case name == "--privileged" && (!attached || val != "false"), t == "--cap-add=ALL", name == "--cap-add" && (strings.Contains(strings.ToUpper(val), "ALL") || strings.Contains(strings.ToUpper(val), "SYS_") || strings.Contains(strings.ToUpper(val), "DAC_")),
-			in([]string{"--pid", "--ipc", "--uts", "--userns", "--net", "--network", "--cgroupns"}, name) && val == "host",
-			name == "--device", name == "--security-opt" && (strings.Contains(val, "unconfined") || strings.Contains(val, "disable")):
+		case dockerEscape(name, val, attached):
 			c.raise(Forbidden, "%s starts a container that controls the host: `%s`", c.by(), clip(t, 40))
 		case name == "-v" || name == "--volume" || name == "--mount" || (strings.HasPrefix(t, "-v") && len(t) > 2 && t[2] != 'e'):
 			if strings.HasPrefix(t, "-v") && len(t) > 2 {
@@ -476,6 +154,24 @@ func runDocker(c *call, _ *spec, _ parsed) {
 		}
 	}
 	c.dockerCommand()
+}
+
+// dockerEscape reports whether an option gives a container power over the host.
+func dockerEscape(name, val string, attached bool) bool {
+	up := strings.ToUpper(val)
+	switch name {
+	case "--privileged":
+		return !attached || val != "false"
+	case "--cap-add":
+		return strings.Contains(up, "ALL") || strings.Contains(up, "SYS_") || strings.Contains(up, "DAC_")
+	case "--pid", "--ipc", "--uts", "--userns", "--net", "--network", "--cgroupns":
+		return val == "host"
+	case "--device":
+		return true
+	case "--security-opt":
+		return strings.Contains(val, "unconfined") || strings.Contains(val, "disable")
+	}
+	return false
 }
 
 // dockerMount judges a directory of the host that a container sees.
@@ -553,14 +249,7 @@ func runPackages(c *call, _ *spec, _ parsed) {
 	case first.is("--version", "-V", "--help", "-v") && len(c.args) == 1:
 		return
 	case strings.HasPrefix(c.name, "pip") && first.is("list", "show", "freeze", "check", "inspect") && c.name != "pipx":
-		for _, w := range c.args[1:] {
-			if w.lit && strings.HasPrefix(w.text, "-") && !w.is("-v", "-q", "--format=json", "--format", "-l", "--local", "--user", "-f", "--files", "--not-required", "--outdated", "-o", "--exclude-editable", "--all") {
-				c.badOption(&parsed{}, w.text)
-			}
-			if w.is("--outdated", "-o") {
-				c.raise(Risky, "%s asks the registry", c.by())
-			}
-		}
+		c.parse(pipRead, c.args[1:])
 		return
 	case (c.name == "bundle" || c.name == "bundler") && first.is("exec") && len(c.args) > 1:
 		c.silent = true
@@ -581,6 +270,8 @@ func runPackages(c *call, _ *spec, _ parsed) {
 		c.raise(Risky, "%s reads what `%s` downloaded", c.by(), c.in.from)
 	}
 }
+
+var pipRead = mustSpec("pip | - | v* | -v,--verbose -q,--quiet --format: -l,--local --user -f,--files --not-required -o,--outdated! --exclude-editable --all -e,--editable --disable-pip-version-check")
 
 func runCriticalHost(c *call, _ *spec, p parsed) {
 	if c.name == "shutdown" && p.has("-c") {
@@ -665,7 +356,7 @@ func runKillers(c *call, _ *spec, _ parsed) {
 	}
 }
 
-func runHostSet(c *call, _ *spec, p parsed) {
+func runHostSet(c *call, _ *spec, _ parsed) {
 	c.raise(Risky, "%s looks at or changes the machine's settings", c.by())
 }
 
@@ -692,18 +383,6 @@ func runSSHKeys(c *call, _ *spec, _ parsed) {
 	if c.name == "ssh-copy-id" {
 		c.raise(Critical, "%s opens another machine to a key", c.by())
 	}
-}
-
-// runNetLook judges tools that ask other machines for facts: what they ask can
-// carry anything out.
-func runNetLook(c *call, _ *spec, p parsed) {
-	c.raise(Risky, "%s asks other machines", c.by())
-	for _, w := range c.args {
-		if w.flow.secret {
-			c.raise(Critical, "%s sends out what `%s` read, which may hold credentials", c.by(), w.flow.from)
-		}
-	}
-	c.out = flow{net: true, from: c.name}
 }
 
 // runCrontab judges crontab: anything but listing leaves commands behind.

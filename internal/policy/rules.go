@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -223,9 +224,8 @@ func plainWord(w word) bool {
 	return true
 }
 
-// review finds rules that never change a verdict, or change too many. builtin is
-// how many rules come from the built-in policy.
-func (p *Policy) review(builtin int, own []*rule) []Warning {
+// review finds rules that never change a verdict, or change too many.
+func (p *Policy) review(own []*rule) []Warning {
 	var out []Warning
 	warn := func(r *rule, format string, args ...any) {
 		out = append(out, Warning{Line: r.line, Text: fmt.Sprintf("rule %q ", r.id) + fmt.Sprintf(format, args...)})
@@ -245,21 +245,26 @@ func (p *Policy) review(builtin int, own []*rule) []Warning {
 			}
 		}
 		for _, o := range p.rules {
-			if o == r {
-				continue
-			}
-			switch {
-			case r.argv == nil && o.argv == nil && o.tier >= r.tier && o.covers(r) && (o.tier > r.tier || !r.covers(o) || o.line < r.line):
-				warn(r, "is shadowed: rule %q raises all it matches to %s", o.id, o.tier)
-			case r.argv != nil && o.argv == nil && o.tier > r.tier && o.coversShape(r):
-				warn(r, "never lowers anything: rule %q raises what it matches to %s", o.id, o.tier)
-			case r.argv != nil && o.argv != nil && o.tier <= r.tier && strings.Join(o.argv, "\x00") == strings.Join(r.argv, "\x00") && o.line < r.line && sameEnv(o, r):
-				warn(r, "is shadowed: rule %q has the same shape", o.id)
+			if why := r.shadowedBy(o); why != "" {
+				warn(r, "%s", why)
 			}
 		}
 	}
-	_ = builtin
 	return out
+}
+
+// shadowedBy says why a rule has no effect because of another, or "".
+func (r *rule) shadowedBy(o *rule) string {
+	switch {
+	case o == r || o.argv != nil && r.argv == nil:
+	case r.argv == nil && o.tier >= r.tier && o.covers(r) && (o.tier > r.tier || !r.covers(o) || o.line < r.line):
+		return fmt.Sprintf("is shadowed: rule %q raises all it matches to %s", o.id, o.tier)
+	case r.argv != nil && o.argv == nil && o.tier > r.tier && o.coversShape(r):
+		return fmt.Sprintf("never lowers anything: rule %q raises what it matches to %s", o.id, o.tier)
+	case r.argv != nil && o.argv != nil && o.tier <= r.tier && slices.Equal(o.argv, r.argv) && o.line < r.line && sameEnv(o, r):
+		return fmt.Sprintf("is shadowed: rule %q has the same shape", o.id)
+	}
+	return ""
 }
 
 // broad reports whether a raising rule has no selector that narrows it to some

@@ -2,10 +2,20 @@ package policy
 
 import "strings"
 
+// sedLine is a sed command line while it is read.
+type sedLine struct {
+	c          *call
+	scripts    []word
+	files      []word
+	haveScript bool
+	inPlace    bool
+	sandbox    bool
+}
+
 // runSed judges sed: its options, and every command of its script.
 func runSed(c *call, _ *spec, _ parsed) {
-	var scripts, files []word
-	quiet, inPlace, sandbox, haveScript, options := false, false, false, false, true
+	l := &sedLine{c: c}
+	options := true
 	for i := 0; i < len(c.args); i++ {
 		w := c.args[i]
 		t := w.text
@@ -14,80 +24,84 @@ func runSed(c *call, _ *spec, _ parsed) {
 			if options && w.mayBeOption() {
 				c.maybeOption(sedSpec, w)
 			}
-			files = append(files, w)
+			l.files = append(l.files, w)
 		case t == "--":
 			options = false
 		case strings.HasPrefix(t, "--"):
-			name, val, attached := strings.Cut(t, "=")
-			o := sedSpec.long(name)
-			if o == nil {
-				c.badOption(&parsed{}, t)
-				continue
-			}
-			v := lit(val)
-			if o.mode == argRequired && !attached {
-				if i+1 >= len(c.args) {
-					continue
-				}
+			i = l.long(i)
+		default:
+			i = l.short(i)
+		}
+	}
+	if !l.haveScript && len(l.files) > 0 {
+		l.scripts, l.files = l.files[:1], l.files[1:]
+	}
+	if !l.sandbox {
+		c.sedScripts(l.scripts)
+	}
+	c.sedFiles(l.files, l.inPlace)
+}
+
+// long reads a long option and returns the index of its last word.
+func (l *sedLine) long(i int) int {
+	c := l.c
+	name, val, attached := strings.Cut(c.args[i].text, "=")
+	o := sedSpec.long(name)
+	if o == nil {
+		c.badOption(&parsed{}, c.args[i].text)
+		return i
+	}
+	v := lit(val)
+	if o.mode == argRequired && !attached {
+		if i+1 >= len(c.args) {
+			return i
+		}
+		i++
+		v = c.args[i]
+	}
+	l.option(o.key(), v)
+	return i
+}
+
+func (l *sedLine) option(key string, v word) {
+	switch key {
+	case "-e":
+		l.scripts, l.haveScript = append(l.scripts, v), true
+	case "-f":
+		l.haveScript = true
+		l.c.sedFile(v)
+	case "-i":
+		l.inPlace = true
+		l.c.sedSuffix(v)
+	case "--sandbox":
+		l.sandbox = true
+	}
+}
+
+// short reads a cluster of short options and returns the index of its last word.
+func (l *sedLine) short(i int) int {
+	c := l.c
+	t := c.args[i].text
+	for k := 1; k < len(t); k++ {
+		switch t[k] {
+		case 'n', 'E', 'r', 's', 'u', 'z':
+		case 'i':
+			l.option("-i", lit(t[k+1:]))
+			return i
+		case 'e', 'f', 'l':
+			v := lit(t[k+1:])
+			if v.text == "" && i+1 < len(c.args) {
 				i++
 				v = c.args[i]
 			}
-			switch o.key() {
-			case "-e":
-				scripts, haveScript = append(scripts, v), true
-			case "-f":
-				haveScript = true
-				c.sedFile(v)
-			case "-i":
-				inPlace = true
-				c.sedSuffix(v)
-			case "-n":
-				quiet = true
-			case "--sandbox":
-				sandbox = true
-			}
+			l.option("-"+t[k:k+1], v)
+			return i
 		default:
-			for k := 1; k < len(t); k++ {
-				switch t[k] {
-				case 'n':
-					quiet = true
-				case 'E', 'r', 's', 'u', 'z':
-				case 'i':
-					inPlace = true
-					c.sedSuffix(lit(t[k+1:]))
-					k = len(t)
-				case 'e', 'f', 'l':
-					v := lit(t[k+1:])
-					if v.text == "" {
-						if i+1 >= len(c.args) {
-							break
-						}
-						i++
-						v = c.args[i]
-					}
-					if t[k] == 'e' {
-						scripts, haveScript = append(scripts, v), true
-					} else if t[k] == 'f' {
-						haveScript = true
-						c.sedFile(v)
-					}
-					k = len(t)
-				default:
-					c.badOption(&parsed{}, t)
-					k = len(t)
-				}
-			}
+			c.badOption(&parsed{}, t)
+			return i
 		}
 	}
-	if !haveScript && len(files) > 0 {
-		scripts, files = files[:1], files[1:]
-	}
-	_ = quiet
-	if sandbox {
-		scripts = nil
-	}
-	c.sedScripts(scripts)
-	c.sedFiles(files, inPlace)
+	return i
 }
 
 func (c *call) sedFiles(files []word, inPlace bool) {
@@ -275,6 +289,9 @@ func (p *sedParser) until(d byte) bool {
 	return false
 }
 
+// part is one of the two parts of y.
+func (p *sedParser) part(d byte) bool { return p.until(d) }
+
 // pattern moves past a pattern and its delimiter. A delimiter in brackets ends
 // the pattern for some seds and not for others, so it is not understood.
 func (p *sedParser) pattern(d byte) bool {
@@ -342,7 +359,7 @@ func (p *sedParser) command(c *call) bool {
 	case 'y':
 		d := p.peek()
 		p.i++
-		return p.until(d) && p.until(d) && p.end()
+		return p.part(d) && p.part(d) && p.end()
 	case 's':
 		return p.substitute(c)
 	case 'r', 'R':

@@ -117,26 +117,7 @@ func (c *call) shellOptions() ([]word, shellFlags) {
 			c.badOption(&parsed{}, t)
 			continue
 		}
-		takes := 0
-		for _, f := range t[1:] {
-			switch f {
-			case 'c':
-				o.command = t[0] == '-'
-			case 's':
-				o.stdin = true
-			case 'o', 'O':
-				takes++
-			case 'n':
-				o.check = t[0] == '-'
-			case 'l', 'e', 'u', 'x', 'v', 'f', 'a', 'h', 'm', 'p', 'B', 'C', 'E', 'T', 'b', 'k', 't', 'P', 'r':
-			case 'i':
-				if !o.command && !strings.Contains(t, "c") {
-					c.raise(Risky, "%s starts an interactive shell", c.by())
-				}
-			default:
-				c.badOption(&parsed{}, t)
-			}
-		}
+		takes := c.shellCluster(t, &o)
 		for ; takes > 0 && len(args) > 0; takes-- {
 			if args[0].is("expand_aliases", "privileged", "emacs", "vi", "history") {
 				c.raise(Risky, "%s changes the option `%s`", c.by(), args[0].show())
@@ -145,6 +126,32 @@ func (c *call) shellOptions() ([]word, shellFlags) {
 		}
 	}
 	return args, o
+}
+
+// shellCluster reads a cluster of short options, and returns how many of them
+// take the next word.
+func (c *call) shellCluster(t string, o *shellFlags) int {
+	takes := 0
+	for _, f := range t[1:] {
+		switch f {
+		case 'c':
+			o.command = t[0] == '-'
+		case 's':
+			o.stdin = true
+		case 'o', 'O':
+			takes++
+		case 'n':
+			o.check = t[0] == '-'
+		case 'l', 'e', 'u', 'x', 'v', 'f', 'a', 'h', 'm', 'p', 'B', 'C', 'E', 'T', 'b', 'k', 't', 'P', 'r':
+		case 'i':
+			if !o.command && !strings.Contains(t, "c") {
+				c.raise(Risky, "%s starts an interactive shell", c.by())
+			}
+		default:
+			c.badOption(&parsed{}, t)
+		}
+	}
+	return takes
 }
 
 // runSSH judges a command that runs on another machine.

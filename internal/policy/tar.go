@@ -20,7 +20,6 @@ func runTar(c *call, _ *spec, _ parsed) {
 		}
 	}
 	file, hasFile := p.value("-f")
-	stdout := !hasFile || file.is("-")
 	s := c.s
 	if d, ok := p.value("-C"); ok {
 		s = c.s.child()
@@ -32,50 +31,61 @@ func runTar(c *call, _ *spec, _ parsed) {
 	}
 	switch {
 	case p.has("-x"):
-		if hasFile {
-			c.out = c.read(file, false)
-		}
-		if p.has("-O") {
-			c.out = c.out.and(c.in).unread()
-			return
-		}
-		saved := c.s
-		c.s = s
-		if d, ok := p.value("--one-top-level"); ok {
-			c.unpack(d)
-		} else {
-			c.unpack(lit("."))
-		}
-		c.s = saved
-		c.tarDownloaded(s, file, hasFile)
-		c.out = flow{known: true}
+		c.tarExtract(s, p, file, hasFile)
 	case p.has("-t"), p.has("-d"):
 		if hasFile {
 			c.read(file, false)
 		}
 		c.out = flow{}
 	case p.has("-c"), p.has("-r"), p.has("-u"):
-		packed := flow{known: true}
-		saved := c.s
-		c.s = s
-		for _, w := range p.operands {
-			packed = packed.and(c.read(w, true))
-		}
-		c.s = saved
-		c.out = packed.unread()
-		if !stdout {
-			c.write(file)
-			if file.lit {
-				for _, path := range c.s.resolve(file.text) {
-					c.s.setFile(path, packed.unread(), false)
-				}
-			}
-			c.out = flow{known: true}
-		}
+		c.tarPack(s, p.operands, file, !hasFile || file.is("-"))
 	case p.has("--help", "--version", "--usage", "--show-defaults"):
 	default:
 		c.raise(Risky, "%s is given no command that is understood", c.by())
 	}
+}
+
+// tarExtract judges unpacking in the directory of s.
+func (c *call) tarExtract(s *scope, p parsed, file word, hasFile bool) {
+	if hasFile {
+		c.out = c.read(file, false)
+	}
+	if p.has("-O") {
+		c.out = c.out.and(c.in).unread()
+		return
+	}
+	saved := c.s
+	c.s = s
+	if d, ok := p.value("--one-top-level"); ok {
+		c.unpack(d)
+	} else {
+		c.unpack(lit("."))
+	}
+	c.s = saved
+	c.tarDownloaded(s, file, hasFile)
+	c.out = flow{known: true}
+}
+
+// tarPack judges packing operands, which are named in the directory of s.
+func (c *call) tarPack(s *scope, operands []word, file word, stdout bool) {
+	packed := flow{known: true}
+	saved := c.s
+	c.s = s
+	for _, w := range operands {
+		packed = packed.and(c.read(w, true))
+	}
+	c.s = saved
+	c.out = packed.unread()
+	if stdout {
+		return
+	}
+	c.write(file)
+	if file.lit {
+		for _, path := range c.s.resolve(file.text) {
+			c.s.setFile(path, packed.unread(), false)
+		}
+	}
+	c.out = flow{known: true}
 }
 
 // tarDownloaded: what is unpacked from a download was downloaded.

@@ -209,7 +209,7 @@ func (s *scope) forWords(f *syntax.ForClause, l *syntax.WordIter, in flow) flow 
 	before := s.child()
 	out := flow{known: true}
 	if !known {
-		v := loopValue(items)
+		v := s.loopValue(items)
 		for range 2 {
 			s.assign(l.Name.Value, v)
 			out = s.stmts(f.Do, in)
@@ -230,7 +230,7 @@ func (s *scope) forWords(f *syntax.ForClause, l *syntax.WordIter, in flow) flow 
 }
 
 // loopValue is what is known about a variable that runs over items.
-func loopValue(items []word) variable {
+func (s *scope) loopValue(items []word) variable {
 	v := variable{class: class{num: true, noDash: true, inside: true}}
 	for i, w := range items {
 		c := w.class
@@ -238,7 +238,7 @@ func loopValue(items []word) variable {
 			c = variable{val: w.text, known: true}.asClass()
 		}
 		if w.glob {
-			c = globClass(w)
+			c = s.globClass(w)
 		}
 		if i == 0 {
 			v.roots = c.roots
@@ -253,13 +253,17 @@ func loopValue(items []word) variable {
 }
 
 // globClass is what is known about each path that a pattern matches.
-func globClass(w word) class {
+func (s *scope) globClass(w word) class {
 	if !w.lit {
 		return class{}
 	}
 	p := strings.TrimPrefix(w.text, "./")
 	c := class{noDash: !w.mayBeOption()}
 	c.inside = p != "" && p[0] != '/' && p[0] != '.' && p[0] != '[' && p[0] != '\\' && !strings.Contains(p, "..") && !strings.Contains(p, "/.")
+	_, hits := s.expandGlob(w)
+	for _, h := range hits {
+		c.inside = c.inside && s.placeOf(h) == placeWorkspace
+	}
 	return c
 }
 

@@ -296,93 +296,102 @@ func runBusybox(c *call, _ *spec, _ parsed) {
 	c.inner(c.args)
 }
 
+// xargsLine is an xargs command line while it is read.
+type xargsLine struct {
+	c       *call
+	args    []word
+	replace string
+	exact   bool // names are read exactly: by NUL or a delimiter
+	src     flow
+}
+
 // runXargs judges the command that xargs runs with names it reads.
 func runXargs(c *call, _ *spec, _ parsed) {
-	args := c.args
-	replace, null, delim := "", false, false
-	src := c.in
-	for len(args) > 0 && args[0].lit && len(args[0].text) > 1 && args[0].text[0] == '-' {
-		t := args[0].text
-		args = args[1:]
+	x := &xargsLine{c: c, args: c.args, src: c.in}
+	for len(x.args) > 0 && x.args[0].lit && len(x.args[0].text) > 1 && x.args[0].text[0] == '-' {
+		t := x.args[0].text
+		x.args = x.args[1:]
 		if t == "--" {
 			break
 		}
-		name, val, attached := strings.Cut(t, "=")
-		next := func() word {
-			if attached {
-				return lit(val)
-			}
-			if len(args) == 0 {
-				return lit("")
-			}
-			w := args[0]
-			args = args[1:]
-			return w
-		}
 		if strings.HasPrefix(t, "--") {
-			switch name {
-			case "--null":
-				null = true
-			case "--no-run-if-empty", "--verbose", "--exit", "--show-limits":
-			case "--max-args", "--max-procs", "--max-chars":
-				next()
-			case "--max-lines", "--eof":
-			case "--delimiter":
-				next()
-				delim = true
-			case "--arg-file":
-				src = c.read(next(), false)
-			case "--replace":
-				replace = orElse(val, "{}")
-			default:
-				c.badOption(&parsed{}, t)
-			}
-			continue
-		}
-		for k := 1; k < len(t); k++ {
-			val = t[k+1:]
-			attached = val != ""
-			stop := true
-			switch t[k] {
-			case '0':
-				null, stop = true, false
-			case 'r', 't', 'x':
-				stop = false
-			case 'p', 'o':
-				stop = false
-			case 'n', 'P', 's', 'L', 'E':
-				next()
-			case 'd':
-				next()
-				delim = true
-			case 'a':
-				src = c.read(next(), false)
-			case 'I', 'J':
-				replace = next().text
-			case 'i':
-				replace = orElse(val, "{}")
-			case 'l', 'e':
-			default:
-				c.badOption(&parsed{}, t)
-			}
-			if stop {
-				break
-			}
+			x.long(t)
+		} else {
+			x.short(t)
 		}
 	}
 	c.silent = true
+	args := x.args
 	if len(args) == 0 {
 		args = lits("echo")
 	}
 	c.s.worstWords(args, c.by()) // should its input be empty
-	ws := c.xargsWords(args, src, replace, null || delim)
+	ws := c.xargsWords(args, x.src, x.replace, x.exact)
 	saved := c.in
 	c.in = flow{none: true}
 	c.inner(ws)
 	c.in = saved
-	if src.secret || src.net {
-		c.out.secret, c.out.net = c.out.secret || src.secret, c.out.net || src.net
-		c.out.from = orElse(c.out.from, src.from)
+	if x.src.secret || x.src.net {
+		c.out.secret, c.out.net = c.out.secret || x.src.secret, c.out.net || x.src.net
+		c.out.from = orElse(c.out.from, x.src.from)
+	}
+}
+
+// next is an option's value: attached, or the next word.
+func (x *xargsLine) next(val string) word {
+	if val != "" || len(x.args) == 0 {
+		return lit(val)
+	}
+	w := x.args[0]
+	x.args = x.args[1:]
+	return w
+}
+
+func (x *xargsLine) long(t string) {
+	name, val, _ := strings.Cut(t, "=")
+	switch name {
+	case "--null":
+		x.exact = true
+	case "--no-run-if-empty", "--verbose", "--exit", "--show-limits", "--max-lines", "--eof":
+	case "--max-args", "--max-procs", "--max-chars":
+		x.next(val)
+	case "--delimiter":
+		x.next(val)
+		x.exact = true
+	case "--arg-file":
+		x.src = x.c.read(x.next(val), false)
+	case "--replace":
+		x.replace = orElse(val, "{}")
+	default:
+		x.c.badOption(&parsed{}, t)
+	}
+}
+
+func (x *xargsLine) short(t string) {
+	for k := 1; k < len(t); k++ {
+		val := t[k+1:]
+		switch t[k] {
+		case '0':
+			x.exact = true
+			continue
+		case 'r', 't', 'x', 'p', 'o':
+			continue
+		case 'n', 'P', 's', 'L', 'E':
+			x.next(val)
+		case 'd':
+			x.next(val)
+			x.exact = true
+		case 'a':
+			x.src = x.c.read(x.next(val), false)
+		case 'I', 'J':
+			x.replace = x.next(val).text
+		case 'i':
+			x.replace = orElse(val, "{}")
+		case 'l', 'e':
+		default:
+			x.c.badOption(&parsed{}, t)
+		}
+		return
 	}
 }
 
