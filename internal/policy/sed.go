@@ -289,9 +289,6 @@ func (p *sedParser) until(d byte) bool {
 	return false
 }
 
-// part is one of the two parts of y.
-func (p *sedParser) part(d byte) bool { return p.until(d) }
-
 // pattern moves past a pattern and its delimiter. A delimiter in brackets ends
 // the pattern for some seds and not for others, so it is not understood.
 func (p *sedParser) pattern(d byte) bool {
@@ -359,7 +356,12 @@ func (p *sedParser) command(c *call) bool {
 	case 'y':
 		d := p.peek()
 		p.i++
-		return p.part(d) && p.part(d) && p.end()
+		for range 2 {
+			if !p.until(d) {
+				return false
+			}
+		}
+		return p.end()
 	case 's':
 		return p.substitute(c)
 	case 'r', 'R':
