@@ -17,6 +17,7 @@ one's settings and serves its web chat.`
 
 type cli struct {
 	Run    runCmd    `cmd:"" default:"withargs" help:"Serve the chat services whose tokens are set (the default)."`
+	Doctor doctorCmd `cmd:"" help:"Look at the set-up of the chat services, and say what to fix. Nothing is posted."`
 	Policy policyCmd `cmd:"" help:"Look at what the gate makes of commands."`
 	Audit  auditCmd  `cmd:"" help:"Look at the record of what was asked, decided and run."`
 }

@@ -10,11 +10,15 @@ import (
 // setPrefix marks an approver entry that names a set of approvals.sets.
 const setPrefix = "set:"
 
+// accessVerbs are the commands that approvals.access may restrict.
+var accessVerbs = []string{"message", "stop", "pause", "title", "model", "fork", "switch", "destroy", "revoke"}
+
 // Approvals is who may approve what, and for how long.
 type Approvals struct {
 	TTL       time.Duration `key:"ttl" default:"24h" doc:"An approval request expires after this, counted from the delivery of its card."`
 	Approvers []string      `key:"approvers" default:"" shown:"none; in cmd/dev *" doc:"Who may approve: IDs of people, IDs or names of the platform's groups, 'set:NAME' for a set of approvals.sets; '*' is everybody. Without any, risky calls are refused with a sentence."`
 	Sets      []string      `key:"sets" default:"" shown:"none" doc:"Named sets of approvers, each as NAME=MEMBER MEMBER …; a set that is named and not defined refuses to start."`
+	Access    []string      `key:"access" default:"" shown:"message, stop, fork: members; switch, destroy, revoke: starter approvers" doc:"Who may drive a session, each as COMMAND=WHO WHO …: message, stop, pause, title, model, fork, switch, destroy, revoke; WHO is members, starter, approvers, an ID or a group."`
 	Channels  []string      `key:"channels" default:"" shown:"none" doc:"Approvers of single channels, each as CHANNEL=MEMBER MEMBER …; they replace approvals.approvers and those of a tier there."`
 	Risky     ApprovalRule  `key:"risky"`
 	Critical  ApprovalRule  `key:"critical" default.required:"2"`
@@ -53,6 +57,15 @@ func (a Approvals) For(tier, channel string) ApprovalRule {
 		*list = expand(*list, sets)
 	}
 	return r
+}
+
+// AccessRules are the entries of Access by command, sets expanded.
+func (a Approvals) AccessRules() map[string][]string {
+	out := pairs(a.Access)
+	for verb, who := range out {
+		out[verb] = expand(who, pairs(a.Sets))
+	}
+	return out
 }
 
 // All returns every approver of any rule, sets expanded: those whom a chat
@@ -122,6 +135,10 @@ func (c *Config) checkApprovals(k *checker) {
 	k.positive("approvals.ttl", a.TTL)
 	k.pairs("approvals.sets", a.Sets)
 	k.pairs("approvals.channels", a.Channels)
+	k.pairs("approvals.access", a.Access)
+	for verb := range pairs(a.Access) {
+		k.oneOf("approvals.access", verb, accessVerbs...)
+	}
 	sets := pairs(a.Sets)
 	for name, members := range sets {
 		for _, m := range members {

@@ -106,6 +106,17 @@ type Sandbox struct {
 	Backend   string   `key:"backend" default:"local" doc:"Default backend of a new session."`
 	Workspace string   `key:"workspace" default:"" shown:"an empty directory; in cmd/dev the working directory" doc:"Directory that a new session's workspace is a copy of, its git-ignored files left out. It is never written."`
 	Timeout   Timeouts `key:"timeout"`
+	Docker    Docker   `key:"docker"`
+}
+
+// Docker is the docker backend, which is offered when it has an image.
+type Docker struct {
+	Image   string `key:"image" default:"" shown:"none: docker is not offered" doc:"Image of docker sandboxes; it needs sh, coreutils or busybox, and setpriv, su-exec, gosu or su."`
+	Host    string `key:"host" default:"" shown:"DOCKER_HOST, or the default socket" doc:"Address of the Docker Engine."`
+	Runtime string `key:"runtime" default:"" shown:"the engine's default" doc:"Container runtime, such as runsc."`
+	Memory  int    `key:"memory_mb" default:"2048" doc:"Memory of a sandbox, in MiB."`
+	Disk    int    `key:"disk_mb" default:"10240" doc:"Disk of a sandbox, in MiB."`
+	PIDs    int    `key:"pids" default:"512" doc:"Processes of a sandbox."`
 }
 
 // Timeouts are how long a tool call may run before it is ended.
@@ -135,6 +146,13 @@ type Slack struct {
 	Mode          string `key:"mode" default:"socket" doc:"'socket' or 'http'."`
 	Listen        string `key:"listen" default:"" shown:"none" doc:"host:port that receives Slack's requests in http mode."`
 	APIURL        string `key:"api_url" default:"https://slack.com/api/" doc:"Base of the Web API; ends in /api/."`
+
+	Channels      []string      `key:"channels" default:"" shown:"all" doc:"IDs of the channels where sessions may start."`
+	Starters      []string      `key:"starters" default:"" shown:"everybody" doc:"IDs of people, and IDs or handles of groups, who may start sessions."`
+	AllowGuests   bool          `key:"allow_guests" default:"false" doc:"Whether guests may start and drive sessions. They never approve."`
+	AllowExternal bool          `key:"allow_external" default:"false" doc:"Whether people of other organisations may, in shared channels. They never approve."`
+	MentionsOnly  bool          `key:"mentions_only" default:"false" doc:"Whether only replies that mention the bot are messages to a session."`
+	Backfill      time.Duration `key:"backfill" default:"6h" doc:"How far back live threads are read after a start; below 0 nothing is read."`
 }
 
 // Discord is the Discord adapter, which runs when its token is set.

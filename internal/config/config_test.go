@@ -90,7 +90,7 @@ func TestEveryKeyFromEverySource(t *testing.T) {
 		"web.tokens": "ada=one", "slack.bot_token": "xoxb-1", "slack.app_token": "xapp-1", "slack.mode": "http",
 		"slack.listen": "127.0.0.1:1", "slack.api_url": "http://h/api/", "discord.api_url": "http://h/v10",
 		"discord.gateway_url": "ws://h/", "temporal.tls.enabled": "true",
-		"approvals.sets": "oncall=grace", "approvals.channels": "C1=grace",
+		"approvals.sets": "oncall=grace", "approvals.channels": "C1=grace", "approvals.access": "destroy=starter",
 	}
 	seen := map[string]string{}
 	for _, f := range config.Fields() {
@@ -149,7 +149,7 @@ slack:
   bot_token: xoxb-not-to-be-shown
   mode: smoke
   api_url: https://slack.com/
-sandbox: {backend: docker}
+sandbox: {backend: modal}
 web.listen: nowhere
 `)
 	_, err := config.Load(config.Sources{
@@ -169,7 +169,7 @@ web.listen: nowhere
 		`countersign.yaml:8: approvals.risky: must hold settings`,
 		`slack.mode: "smoke" is not one of socket, http`,
 		`slack.api_url: "https://slack.com/" does not end in /api/`,
-		`sandbox.backend: docker does not exist in this version; there is: local`,
+		`sandbox.backend: modal does not exist in this version; there is: local`,
 		`web.listen: "nowhere" is not host:port`,
 		`COUNTERSIGN_APPROVALS_APROVERS: no setting has this variable; did you mean COUNTERSIGN_APPROVALS_APPROVERS?`,
 		`COUNTERSIGN_APPROVALS_CRITICAL_REQUIRED: approvals.critical.required: "two" is not a whole number`,

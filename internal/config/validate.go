@@ -14,11 +14,16 @@ import (
 )
 
 // Backends are the kinds of sandbox that this version has.
-func Backends() []string { return []string{"local"} }
+func (c *Config) Backends() []string {
+	if c.Sandbox.Docker.Image != "" {
+		return []string{"local", "docker"}
+	}
+	return []string{"local"}
+}
 
 // planned are backends that the product's design names and this version does
 // not have: they are refused by name, not as a typing mistake.
-var planned = []string{"docker", "e2b", "daytona", "modal"}
+var planned = []string{"e2b", "daytona", "modal"}
 
 // blobDir is the blob store's directory below data_dir.
 const blobDir = "blobs"
@@ -131,11 +136,13 @@ func (c *Config) checkModel(k *checker) {
 
 func (c *Config) checkSandbox(k *checker) {
 	switch b := c.Sandbox.Backend; {
-	case slices.Contains(Backends(), b):
+	case slices.Contains(c.Backends(), b):
+	case b == "docker":
+		k.fault("sandbox.backend", "docker needs sandbox.docker.image")
 	case slices.Contains(planned, b):
-		k.fault("sandbox.backend", "%s does not exist in this version; there is: %s", b, strings.Join(Backends(), ", "))
+		k.fault("sandbox.backend", "%s does not exist in this version; there is: %s", b, strings.Join(c.Backends(), ", "))
 	default:
-		k.fault("sandbox.backend", "%q is not a backend; there is: %s", b, strings.Join(Backends(), ", "))
+		k.fault("sandbox.backend", "%q is not a backend; there is: %s", b, strings.Join(c.Backends(), ", "))
 	}
 	k.positive("sandbox.timeout.read", c.Sandbox.Timeout.Read)
 	k.positive("sandbox.timeout.shell", c.Sandbox.Timeout.Shell)

@@ -20,6 +20,9 @@ const (
 	// answerWithin bounds an update or query that a person waits for: chat
 	// services want an answer within 3 seconds.
 	answerWithin = 2500 * time.Millisecond
+	// openWithin bounds what opens a thread before it answers; chat services get
+	// their first answer before.
+	openWithin = 8 * time.Second
 	// drainRetry is the pause before an update that met a draining run is sent to
 	// the next one.
 	drainRetry = 50 * time.Millisecond
@@ -144,7 +147,11 @@ func (c *Client) CreateSession(ctx context.Context, in workflows.SessionRequest)
 // update sends an update under its ID until a run takes it: one that is about to
 // continue as new sends it on to the next.
 func update[R any](ctx context.Context, c *Client, workflowID, name, updateID string, arg any) (R, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	within := answerWithin
+	if name == workflows.UpdateForkSession || name == workflows.UpdateCreateSession {
+		within = openWithin
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	doing := "updating " + name
 	for {

@@ -132,7 +132,7 @@ func TitleOf(task string) string {
 func (s *session) run(ctx workflow.Context, in AgentInput) error {
 	for {
 		err := workflow.Await(ctx, func() bool {
-			return s.wanted || s.st.Destroy != nil || s.st.PauseBy != nil || s.st.Turn != nil || len(s.st.Queue) > 0
+			return s.wanted || s.st.Destroy != nil || s.st.PauseBy != nil || s.st.Switch != nil || s.st.Turn != nil || len(s.st.Queue) > 0
 		})
 		if err != nil {
 			return err
@@ -144,6 +144,8 @@ func (s *session) run(ctx workflow.Context, in AgentInput) error {
 			s.turn(ctx)
 		case s.st.Destroy != nil:
 			return s.end(ctx)
+		case s.st.Switch != nil:
+			s.move(ctx)
 		case s.st.PauseBy != nil:
 			s.pause(ctx)
 		default:

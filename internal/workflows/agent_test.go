@@ -268,6 +268,49 @@ func TestPauseAndDestroy(t *testing.T) {
 	})
 }
 
+func TestSwitch(t *testing.T) {
+	t.Parallel()
+	acrossRuns(t, func(t *testing.T, w *world) {
+		w.ask("write a")
+		w.awaitTurn(1, workflows.TurnDone)
+		move := func(id, backend string) workflows.Outcome {
+			var out workflows.Outcome
+			w.eventually("the switch is answered", func() bool {
+				var err error
+				out, err = w.control.SwitchBackend(t.Context(), w.thread.ManagerID(), workflows.SwitchSession{
+					WorkflowID: w.id(), SwitchBackend: workflows.SwitchBackend{Backend: backend, By: person("ada")},
+				}, id)
+				return err == nil
+			})
+			return out
+		}
+		require.Contains(t, move("s1", "e2b").Text, "e2b is not available here. There is: local, docker.")
+		require.Equal(t, workflows.OutcomeRefused, move("s2", "local").Outcome)
+		w.mu.Lock()
+		w.openErr = temporal.NewNonRetryableApplicationError("Docker is not reachable on the worker.", "x", nil)
+		w.mu.Unlock()
+		require.Equal(t, workflows.OutcomeRecorded, move("s3", "docker").Outcome)
+		w.eventually("said that it stays", func() bool {
+			v, ok := w.view("notice-1")
+			return ok && strings.Contains(v.Text.Text, "stays on local, with all its files: Docker is not reachable")
+		})
+		w.mu.Lock()
+		w.openErr = nil
+		w.mu.Unlock()
+		w.say("101", "ada", "block")
+		w.eventually("running", func() bool { return w.runs("") == 2 })
+		require.Contains(t, move("s4", "docker").Text, "when this turn has ended")
+		w.let("block")
+		w.eventually("moved", func() bool { v, _ := w.view("header"); return v.Header.Backend == "docker" })
+		w.say("102", "ada", "ls")
+		require.Contains(t, w.awaitAnswer(3), "ok ls")
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		require.Contains(t, w.opened, `docker g2 from "snap-1"`)
+		require.Equal(t, 1, w.destroyed, "the old sandbox")
+	})
+}
+
 func TestForkWhileTheSourceRuns(t *testing.T) {
 	t.Parallel()
 	acrossRuns(t, func(t *testing.T, w *world) {

@@ -214,13 +214,35 @@ func (s *manager) request(ctx workflow.Context, r SessionRequest) {
 		s.join(ctx, r)
 		return
 	}
-	if s.asked(r.ID) != nil || s.opening(r) != nil {
+	if s.asked(r.ID) != nil {
+		return
+	}
+	if s.taken(r) {
+		// Two people called the agent into one thread at once: both are heard.
+		s.join(ctx, r)
+		return
+	}
+	if s.opening(r) != nil {
 		return
 	}
 	o := &Opening{Request: r}
 	s.st.Opening = append(s.st.Opening, o)
 	s.open(ctx, o)
 	s.step(ctx)
+}
+
+// taken reports whether another request has the thread already.
+func (s *manager) taken(r SessionRequest) bool {
+	if r.Thread.ID == "" {
+		return false
+	}
+	for _, o := range s.st.Opening {
+		if o.Request.Thread == r.Thread && o.Request.ID != r.ID {
+			return true
+		}
+	}
+	row := s.row(r.Thread.WorkflowID())
+	return row != nil && row.Liveness != LivenessDestroyed
 }
 
 // join gives a message to the session of its thread, opening or live.
@@ -292,7 +314,7 @@ func (s *manager) open(ctx workflow.Context, o *Opening) {
 func (s *manager) start(ctx workflow.Context, o *Opening) {
 	r := &o.Request
 	var thread Thread
-	err := workflow.ExecuteActivity(postOptions(ctx, r.Thread.PostQueue(), priorityApproval), ActivityOpenThread, OpenThreadInput{
+	err := workflow.ExecuteActivity(postOptions(ctx, r.Thread.PostQueue(), priorityApproval, r.Thread.Channel), ActivityOpenThread, OpenThreadInput{
 		Thread: r.Thread, Key: "root-" + r.ID, Title: r.Title, By: r.By, Parent: o.Parent,
 	}).Get(ctx, &thread)
 	if err != nil {

@@ -17,17 +17,22 @@ func forever(first, most time.Duration) *temporal.RetryPolicy {
 }
 
 // postOptions: a post waits for a bot as long as it takes; one attempt is bounded
-// so that a hung connection is tried again.
-func postOptions(ctx workflow.Context, queue string, priority int) workflow.Context {
+// so that a hung connection is tried again. Tasks of one fairness key take turns
+// with those of others, and a queue may have a rate for each key.
+func postOptions(ctx workflow.Context, queue string, priority int, key string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           queue,
 		StartToCloseTimeout: 60 * time.Second,
 		HeartbeatTimeout:    10 * time.Second,
 		WaitForCancellation: true,
 		RetryPolicy:         forever(500*time.Millisecond, 30*time.Second),
-		Priority:            temporal.Priority{PriorityKey: priority},
+		Priority:            temporal.Priority{PriorityKey: priority, FairnessKey: fairnessKey(key)},
 	})
 }
+
+// fairnessKey cuts a key to what the server takes: 64 bytes, of which the end
+// tells threads apart.
+func fairnessKey(key string) string { return key[max(0, len(key)-64):] }
 
 // modelOptions: a model may think for minutes; its server may be away for some.
 // After ten minutes of failures the turn ends with a sentence.
@@ -44,11 +49,23 @@ func modelOptions(ctx workflow.Context) workflow.Context {
 	})
 }
 
-// recordOptions: bookkeeping in the blob store, without a model.
+// recordOptions: small bookkeeping in the blob store, done in a moment; what a
+// killed worker had in hand is done again soon.
 func recordOptions(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           TaskQueueReasoning,
+		StartToCloseTimeout: 15 * time.Second,
+		RetryPolicy:         forever(500*time.Millisecond, 30*time.Second),
+	})
+}
+
+// transcriptOptions: a transcript is written without a model; it may be long, so
+// the heartbeat tells whether its worker lives.
+func transcriptOptions(ctx workflow.Context) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:           TaskQueueReasoning,
 		StartToCloseTimeout: 2 * time.Minute,
+		HeartbeatTimeout:    10 * time.Second,
 		RetryPolicy:         forever(500*time.Millisecond, 30*time.Second),
 	})
 }
@@ -60,7 +77,7 @@ func openOptions(ctx workflow.Context, queue string) workflow.Context {
 		TaskQueue:              queue,
 		StartToCloseTimeout:    10 * time.Minute,
 		ScheduleToCloseTimeout: 15 * time.Minute,
-		HeartbeatTimeout:       30 * time.Second,
+		HeartbeatTimeout:       10 * time.Second,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2,
 			MaximumInterval: 10 * time.Second, MaximumAttempts: 8,
@@ -110,7 +127,7 @@ func snapshotOptions(ctx workflow.Context, queue string) workflow.Context {
 		TaskQueue:              queue,
 		StartToCloseTimeout:    30 * time.Minute,
 		ScheduleToCloseTimeout: 2 * time.Hour,
-		HeartbeatTimeout:       30 * time.Second,
+		HeartbeatTimeout:       10 * time.Second,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: time.Second, BackoffCoefficient: 2,
 			MaximumInterval: 30 * time.Second, MaximumAttempts: 5,

@@ -155,7 +155,7 @@ func (s *session) deliver(ctx workflow.Context, p *Post) {
 	if p.First.IsZero() {
 		p.First = workflow.Now(ctx)
 	}
-	ctx = postOptions(ctx, s.st.Thread.PostQueue(), priorityOf(p.View.Kind))
+	ctx = postOptions(ctx, s.st.Thread.PostQueue(), priorityOf(p.View.Kind), s.st.Thread.Channel)
 	var res PostResult
 	err := workflow.ExecuteActivity(ctx, ActivityPostMessage, PostInput{
 		WorkflowID: s.id, Thread: s.st.Thread, Key: p.View.Key, First: p.First,
@@ -177,7 +177,7 @@ func (s *session) editLoop(ctx workflow.Context, p *Post) {
 	for p.behind() && !s.draining {
 		ectx, cancel := workflow.WithCancel(ctx)
 		p.edit = edit{active: true, cancel: cancel, refreshing: len(p.View.Running) > 0}
-		ectx = postOptions(ectx, s.st.Thread.EditQueue(), priorityOf(p.View.Kind))
+		ectx = postOptions(ectx, s.st.Thread.EditQueue(), priorityOf(p.View.Kind), s.id)
 		var res PostResult
 		err := workflow.ExecuteActivity(ectx, ActivityEditMessage, EditInput{
 			WorkflowID: s.id, Thread: s.st.Thread, Key: p.View.Key, Ref: p.Ref,

@@ -75,10 +75,12 @@ type State struct {
 	Unwritten []audit.Entry `json:"unwritten,omitempty"`
 	Paused    bool          `json:"paused,omitempty"`
 	PauseBy   *Actor        `json:"pause_by,omitempty"`
-	Destroy   *Destroy      `json:"destroy,omitempty"`
-	Liveness  string        `json:"liveness"`
-	Waiting   int           `json:"waiting"`
-	DestroyAt time.Time     `json:"destroy_at,omitzero"`
+	// Switch is where the session moves at the turn's boundary.
+	Switch    *SwitchBackend `json:"switch,omitempty"`
+	Destroy   *Destroy       `json:"destroy,omitempty"`
+	Liveness  string         `json:"liveness"`
+	Waiting   int            `json:"waiting"`
+	DestroyAt time.Time      `json:"destroy_at,omitzero"`
 }
 
 // Stats are counted for the receipt.

@@ -261,7 +261,7 @@ func (s *session) record(ctx workflow.Context) {
 		return
 	}
 	var res ModelResult
-	err := workflow.ExecuteActivity(recordOptions(ctx), ActivityCallModel, ModelInput{
+	err := workflow.ExecuteActivity(transcriptOptions(ctx), ActivityCallModel, ModelInput{
 		WorkflowID: s.id, Model: s.st.Model, Transcript: s.st.Boundary.Transcript, Append: t.Append,
 		Turn: t.Number, Step: t.Step, Sandbox: s.st.Sandbox, Shared: len(s.st.Speakers) > 1, NoCall: true,
 	}).Get(ctx, &res)

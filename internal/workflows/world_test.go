@@ -64,6 +64,8 @@ type world struct {
 	// the version of the rules.
 	groups    map[string][]string
 	policy    string
+	openErr   error
+	opened    []string
 	snapshots int
 	destroyed int
 }
@@ -84,7 +86,7 @@ func newWorld(t *testing.T, forceCAN int) *world {
 		audit: map[string]map[int]audit.Entry{}, stops: map[string]bool{}, release: map[string]chan struct{}{}, content: "one", groups: map[string][]string{}, policy: "p1",
 	}
 	set := workflows.Settings{
-		Model: "test", Backend: "local", Backends: []string{"local"}, ForceContinueAsNew: forceCAN, MaxSteps: 50,
+		Model: "test", Backend: "local", Backends: []string{"local", "docker"}, ForceContinueAsNew: forceCAN, MaxSteps: 50,
 	}
 	w.serve(workflows.TaskQueueReasoning, func(k worker.Worker) {
 		k.RegisterWorkflowWithOptions((&workflows.Agent{Settings: set}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
@@ -336,6 +338,12 @@ func (w *world) checkAudit() {
 // The sandbox.
 
 func (w *world) openSandbox(_ context.Context, in workflows.OpenInput) (workflows.SandboxRef, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.openErr != nil && in.Current == nil {
+		return workflows.SandboxRef{}, w.openErr
+	}
+	w.opened = append(w.opened, fmt.Sprintf("%s g%d from %q", in.Backend, in.Generation, in.Snapshot))
 	return workflows.SandboxRef{
 		Backend: in.Backend, ID: "sb", Generation: in.Generation, Queue: workflows.TaskQueueSandbox,
 		Root: "/workspace", Shell: "bash", Isolated: true,

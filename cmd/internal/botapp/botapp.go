@@ -78,10 +78,23 @@ func (a *App) start(ctx context.Context) error {
 	sessions := control.New(a.Client, &control.Registry{Store: a.store})
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.cancel = cancel
+	served := false
 	if a.Dev || len(a.Config.Web.Tokens) > 0 {
-		return a.startWeb(run, sessions)
+		if err := a.startWeb(run, sessions); err != nil {
+			return err
+		}
+		served = true
 	}
-	return errors.New("no chat service is set up: set web.tokens for the browser chat (cmd/dev serves it without)")
+	if a.Config.Slack.BotToken.IsSet() {
+		if err := a.startSlack(ctx, run, sessions); err != nil {
+			return err
+		}
+		served = true
+	}
+	if !served {
+		return errors.New("no chat service is set up: set slack.bot_token, or web.tokens for the browser chat (cmd/dev serves it without)")
+	}
+	return nil
 }
 
 func (a *App) startWeb(run context.Context, sessions *control.Client) error {
@@ -94,6 +107,7 @@ func (a *App) startWeb(run context.Context, sessions *control.Client) error {
 		ActAs: a.Dev, Token: a.WebToken, People: people,
 		Sessions: sessions, Blobs: a.store,
 		Outputs:  func(workflowID string) web.OutputReader { return execlog.New(a.store, workflowID) },
+		Allow:    a.allow(sessions),
 		Backends: backends(a.Config), Models: []string{a.Config.OpenAI.Model}, Offline: a.Config.OpenAI.Offline(),
 		Page: page.FS, PagePolicy: page.ContentSecurityPolicy, Log: a.Log,
 	})
@@ -111,6 +125,16 @@ func (a *App) startWeb(run context.Context, sessions *control.Client) error {
 		}
 	})
 	return nil
+}
+
+// allow says who may drive sessions, by the settings.
+func (a *App) allow(sessions *control.Client) func(context.Context, workflows.Actor, chat.Verb, workflows.Thread) *chat.Error {
+	rules := map[chat.Verb][]string{}
+	for verb, who := range a.Config.Approvals.AccessRules() {
+		rules[chat.Verb(verb)] = who
+	}
+	named := a.Config.Approvals.All()
+	return (&chat.Authority{Approvers: chat.InSet(named), Named: named, Rules: rules, Sessions: sessions}).Allow
 }
 
 // serve polls one chat queue.
@@ -141,7 +165,7 @@ func (a *App) fail(err error) {
 // backends are those of this installation, the default first.
 func backends(c *config.Config) []web.Backend {
 	out := []web.Backend{{Name: c.Sandbox.Backend}}
-	for _, name := range config.Backends() {
+	for _, name := range c.Backends() {
 		if name != c.Sandbox.Backend {
 			out = append(out, web.Backend{Name: name})
 		}

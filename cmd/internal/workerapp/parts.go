@@ -2,7 +2,10 @@ package workerapp
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"go.temporal.io/sdk/worker"
@@ -13,6 +16,7 @@ import (
 	"github.com/countersign/countersign/internal/control"
 	"github.com/countersign/countersign/internal/policy"
 	"github.com/countersign/countersign/internal/sandbox"
+	"github.com/countersign/countersign/internal/sandbox/docker"
 	"github.com/countersign/countersign/internal/sandbox/local"
 	"github.com/countersign/countersign/internal/workflows"
 )
@@ -61,12 +65,20 @@ func (a *App) sandboxes(ctx context.Context) (*sandbox.Activities, error) {
 	if err := here.Sweep(); err != nil {
 		return nil, err
 	}
+	offers := []sandbox.Offer{{Backend: here, Queue: a.hostQueue(), Host: a.host}}
+	if a.Config.Sandbox.Docker.Image != "" {
+		engine, err := a.docker(here)
+		if err != nil {
+			return nil, err
+		}
+		offers = append(offers, sandbox.Offer{Backend: engine, Queue: a.hostQueue(), Host: a.host})
+	}
 	temp, err := a.tempDir()
 	if err != nil {
 		return nil, err
 	}
 	return sandbox.NewActivities(sandbox.Config{
-		Offers:  []sandbox.Offer{{Backend: here, Queue: a.hostQueue(), Host: a.host}},
+		Offers:  offers,
 		Default: a.Config.Sandbox.Backend, Blobs: a.store, Gate: gate,
 		Format: func(o sandbox.Output) string { return tooloutput.Format(tooloutput.Output(o)) },
 		Rules:  a.rule,
@@ -77,6 +89,29 @@ func (a *App) sandboxes(ctx context.Context) (*sandbox.Activities, error) {
 		TempDir:   temp,
 		Log:       a.Log,
 	}), nil
+}
+
+// docker is the backend on this host's engine: its sandboxes, like local ones,
+// stay with the host.
+func (a *App) docker(here *local.Backend) (*docker.Backend, error) {
+	d := a.Config.Sandbox.Docker
+	return docker.New(docker.Config{
+		Host: d.Host, Owner: a.host, Image: d.Image, Runtime: d.Runtime,
+		Memory: int64(d.Memory) << 20, Disk: int64(d.Disk) << 20, PIDs: int64(d.PIDs),
+		PackSeed: func(ctx context.Context, dir string, w io.Writer) error { return packSeed(ctx, here, dir, w) },
+		Log:      a.Log,
+	})
+}
+
+// packSeed writes what a local workspace made from dir would hold.
+func packSeed(ctx context.Context, here *local.Backend, dir string, w io.Writer) (err error) {
+	s, err := here.Open(ctx, sandbox.Spec{ID: "seed-" + rand.Text(), Generation: 1, Seed: sandbox.Seed{Directory: dir}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Destroy(context.WithoutCancel(ctx))) }()
+	_, err = s.Export(ctx, w)
+	return err
 }
 
 // tempDir is an empty directory for snapshots in the making; what a killed

@@ -120,7 +120,7 @@ func (a *App) workerOptions(p part) worker.Options {
 func (a *App) settings() workflows.Settings {
 	return workflows.Settings{
 		Model: a.Config.OpenAI.Model, Backend: a.Config.Sandbox.Backend,
-		Backends: config.Backends(), ForceContinueAsNew: a.ForceContinueAsNew,
+		Backends: a.Config.Backends(), ForceContinueAsNew: a.ForceContinueAsNew,
 	}
 }
 

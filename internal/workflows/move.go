@@ -1,0 +1,56 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/countersign/countersign/internal/audit"
+)
+
+// move brings the session to another backend: the new sandbox is opened from the
+// boundary's content, and only then the old one is given up. A move that fails
+// leaves all as it was.
+func (s *session) move(ctx workflow.Context) {
+	to := *s.st.Switch
+	s.st.Switch = nil
+	old := s.st.Sandbox
+	if old != nil && s.st.Boundary.Snapshot == "" {
+		s.snapshot(ctx)
+		if s.st.Boundary.Failed != "" {
+			return
+		}
+	}
+	var ref SandboxRef
+	err := workflow.ExecuteActivity(openOptions(ctx, TaskQueueSandbox), ActivityOpenSandbox, OpenInput{
+		WorkflowID: s.id, Backend: to.Backend, Workspace: s.st.Workspace, Generation: s.st.Gen + 1, Snapshot: s.st.Boundary.Snapshot,
+	}).Get(ctx, &ref)
+	switch {
+	case err != nil:
+		s.notice("The session stays on " + s.st.Backend + ", with all its files: " + sentenceOf(err))
+		return
+	case old != nil && old.Isolated && !ref.Isolated:
+		s.discard(ctx, ref)
+		s.notice("The session stays on " + s.st.Backend + ": on " + to.Backend + " commands are not isolated. Moving to less isolation is not offered.")
+		return
+	}
+	s.st.Sandbox, s.st.Gen, s.st.Backend, s.opened = &ref, ref.Generation, ref.Backend, false
+	if old != nil {
+		s.discard(ctx, *old)
+	}
+	if len(s.st.Grants) > 0 {
+		s.audit(ctx, audit.Entry{Kind: audit.KindGrantEnded, Actor: to.By.ID, Text: "all, by the move to " + to.Backend})
+		s.st.Grants, s.flush = nil, true
+	}
+	s.notice("Moved to " + to.Backend + " by " + to.By.Label() + ", with files, conversation and title. Permissions given before have ended.")
+	s.liveness(ctx)
+	s.tellManager(ctx, SignalUpdateSnapshotID, UpdateSnapshotID{Boundary: s.boundary(), Liveness: s.now()})
+	s.step(ctx)
+}
+
+// discard removes a sandbox that the session no longer needs. One that cannot be
+// reached is its worker's to remove.
+func (s *session) discard(ctx workflow.Context, ref SandboxRef) {
+	err := workflow.ExecuteActivity(stopOptions(ctx, ref.Queue), ActivityDestroySandbox, ReleaseInput{WorkflowID: s.id, Sandbox: ref}).Get(ctx, nil)
+	if err != nil {
+		workflow.GetLogger(ctx).Warn("Sandbox was not removed", "backend", ref.Backend, "generation", ref.Generation, "error", err)
+	}
+}
