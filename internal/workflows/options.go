@@ -54,7 +54,7 @@ func modelOptions(ctx workflow.Context) workflow.Context {
 func recordOptions(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           TaskQueueReasoning,
-		StartToCloseTimeout: 15 * time.Second,
+		StartToCloseTimeout: 10 * time.Second,
 		RetryPolicy:         forever(500*time.Millisecond, 30*time.Second),
 	})
 }
