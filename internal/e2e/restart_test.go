@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"testing"
 	"time"
 
@@ -57,31 +58,57 @@ func TestStoppedAndStartedAgain(t *testing.T) {
 	}
 }
 
-// cmd/dev killed at any moment of the main job: every command runs once, every
-// message is taken once, every message of ours stands there once.
+// cmd/dev killed at any moment of two sessions, one of which asks: every command
+// runs once, every message is taken once and in order, every approval counts
+// once, every message of ours stands there once.
 func TestKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	d := startDev(t)
 	ada := d.as("ada")
-	id := ada.opens(t, "`echo 1 >> log`")
-	const turns = 6
-	for n := 2; n <= turns; n++ {
-		ada.insist(t, "/threads/"+id+"/messages", fmt.Sprintf("`echo %d >> log`", n))
-		time.Sleep(time.Duration(rand.IntN(1200)) * time.Millisecond)
+	const rounds = 6
+	plain := ada.opens(t, "`echo 1 >> log`")
+	asks := ada.opens(t, "`echo 1 >> log; rm -rf build`")
+	for n := 2; n <= rounds; n++ {
+		ada.insist(t, "/threads/"+plain+"/messages", fmt.Sprintf("`echo %d >> log`", n))
+		ada.insist(t, "/threads/"+asks+"/messages", fmt.Sprintf("`echo %d >> log; rm -rf build`", n))
+		for _, m := range ada.thread(t, asks).pending() {
+			was := *d
+			go was.as("ada").tries(m) // killed while it counts
+		}
+		time.Sleep(time.Duration(rand.IntN(1500)) * time.Millisecond)
 		d.kill()
 		d.up(t)
 	}
-	ada.insist(t, "/threads/"+id+"/messages", "`echo end`")
-	th := ada.sees(t, id, "the answer to the last", func(th thread) bool {
-		answers := th.all("answer")
-		return len(answers) > 0 && contains(answers[len(answers)-1].Text, "echo end")
-	})
-	require.Equal(t, seq(turns), th.inWorkspace(t, "log"), "each once, in order")
-	require.Len(t, th.all("user"), turns+1)
-	once(t, th)
-	for _, m := range th.all("turn") {
-		for _, c := range m.ToolCalls {
-			require.Contains(t, []string{"completed", "running"}, c.State, "%+v", c)
+	for _, id := range []string{plain, asks} {
+		ada.insist(t, "/threads/"+id+"/messages", "`echo end`")
+		th := ada.sees(t, id, "the answer to the last", func(th thread) bool {
+			for _, m := range th.pending() {
+				ada.tries(m)
+			}
+			answers := th.all("answer")
+			turns := th.all("turn")
+			return len(answers) > 0 && contains(answers[len(answers)-1].Text, "echo end") && len(turns) == len(answers) && !turns[len(turns)-1].has("stop")
+		})
+		require.Equal(t, seq(rounds), th.inWorkspace(t, "log"), "each once, in order")
+		require.Len(t, th.all("user"), rounds+1)
+		once(t, th)
+		ended := 0
+		for _, m := range th.all("turn") {
+			require.False(t, m.has("stop"), "%+v", m)
+			for _, c := range m.ToolCalls {
+				ran(t, c)
+				ended++
+			}
+		}
+		require.Equal(t, rounds+1, ended, "commands")
+		if id == asks {
+			require.Len(t, th.all("approval"), rounds)
 		}
 	}
+}
+
+// tries clicks approve, always the same click; whether it counted is seen on the
+// card.
+func (c *client) tries(m message) {
+	_, _, _ = c.request(http.MethodPost, "/messages/"+m.ID+"/click", map[string]string{"button": "approve", "client_id": "once"})
 }
