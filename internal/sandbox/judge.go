@@ -128,9 +128,15 @@ func (a *Activities) judgement(ctx context.Context, c act, channel string) (work
 	return j, err
 }
 
+// reasons are sentences for people; where the command has one segment its number
+// says nothing.
 func reasons(v policy.Verdict) []string {
 	var out []string
+	one := !slices.ContainsFunc(v.Reasons, func(r policy.Reason) bool { return r.Segment > 1 })
 	for _, r := range v.Reasons {
+		if one {
+			r.Segment = 0
+		}
 		if len(out) == maxReasons {
 			out = append(out, fmt.Sprintf("and %d more", len(v.Reasons)-maxReasons))
 			break
