@@ -114,11 +114,10 @@ func fromText(b *Boundary) string {
 	return "Copied from “" + b.Title + "”, as of " + what + ": workspace and conversation. Permissions given there do not count here."
 }
 
-// TitleOf makes a title of a task: its first line without backticks, at most 80
-// characters.
+// TitleOf makes a title of a task: its first line, at most 80 characters.
 func TitleOf(task string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(task), "\n")
-	line = strings.Join(strings.Fields(strings.ReplaceAll(line, "`", "")), " ")
+	line = strings.Join(strings.Fields(line), " ")
 	if utf8.RuneCountInString(line) > 80 {
 		r := []rune(line)
 		line = strings.TrimSpace(string(r[:79])) + "…"
