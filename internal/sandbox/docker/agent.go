@@ -10,6 +10,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
@@ -36,11 +37,11 @@ var errAgentLost = errors.New("the connection into the container has ended")
 
 // agent is a shell in the container, as its root, that answers requests over the
 // stdio of one engine exec: an answer takes milliseconds where an exec for each
-// would take fifty. It is not safe for concurrent use.
+// would take fifty. One request at a time.
 type agent struct {
 	conn types.HijackedResponse
 	in   *frames
-	lost bool
+	lost atomic.Bool
 }
 
 // call sends one request and returns what it printed, in buf, and its exit code.
@@ -89,7 +90,7 @@ func (a *agent) exchange(buf *bytes.Buffer, request string) ([]byte, int, error)
 }
 
 func (a *agent) close() {
-	a.lost = true
+	a.lost.Store(true)
 	a.conn.Close()
 }
 

@@ -69,13 +69,17 @@ func (b *Backend) createAside(ctx context.Context, img, name, set string, spec s
 	if err != nil {
 		return nil, err
 	}
-	if err := s.start(ctx); err != nil {
+	if err = s.start(ctx); err == nil {
+		err = s.greet(ctx, false)
+	}
+	if err == nil {
+		err = s.finish(ctx, rest)
+	}
+	if err != nil {
+		s.hangUp()
 		return nil, err
 	}
-	if err := s.greet(ctx, false); err != nil {
-		return nil, err
-	}
-	return s, s.finish(ctx, rest)
+	return s, nil
 }
 
 // place gives the container its name, unless another has it, or had it and was

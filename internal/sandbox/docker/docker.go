@@ -18,6 +18,7 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -221,7 +222,11 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Session,
 	s, ok := b.sessions[name]
 	b.mu.Unlock()
 	if ok {
-		return s, s.check(ctx)
+		if err = s.check(ctx); err == nil {
+			return s, nil
+		} else if !errors.Is(err, sandbox.ErrGone) {
+			return nil, err
+		}
 	}
 	s, err = b.open(ctx, name, spec)
 	if err != nil {

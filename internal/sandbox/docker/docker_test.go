@@ -69,9 +69,8 @@ func TestSuiteBusybox(t *testing.T) { //nolint:paralleltest
 	dir := f.Dir
 	f.Dir = func(t *testing.T) string {
 		if strings.HasSuffix(t.Name(), "/Isolation") {
-			// Its shell lets the ends of earlier execs live on for half a second, and
-			// the suite counts processes. What confines is the same as with bash.
-			t.Skip("counts processes, of which busybox leaves too many")
+			// What confines is the same as with bash.
+			t.Skip("the suite counts processes, and busybox's shell leaves those of earlier execs for a moment")
 		}
 		return dir(t)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,8 +113,8 @@ func parseState(text string) (sandbox.ExecStatus, error) {
 			now = time.Unix(n, 0)
 		case "code", "reason":
 			exit += line + "\n"
-		case "run", "run/self", "exit", "stdout", "stderr":
-			note(&st, word, rest)
+		default:
+			note(&st, path.Base(word), rest)
 		}
 	}
 	switch {
@@ -143,7 +144,7 @@ func note(st *sandbox.ExecStatus, name, text string) {
 		st.StderrBytes = n
 	case "exit":
 		st.EndedAt = parseTime(at)
-	default: // run/self comes after run, and is nearer to the truth
+	case "run", "self": // self comes after run, and is nearer to the truth
 		st.StartedAt = parseTime(at)
 	}
 }

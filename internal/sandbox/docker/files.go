@@ -131,7 +131,8 @@ func (s *session) ready(ctx context.Context, doing string) error {
 		return ctx.Err()
 	}
 	defer func() { s.line <- struct{}{} }()
-	return s.connect(ctx, doing)
+	_, err := s.connect(ctx, doing)
+	return err
 }
 
 // Glob expands a pattern as the shell does by default: "*" and "?" match no

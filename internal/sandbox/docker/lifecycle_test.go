@@ -137,6 +137,10 @@ func TestContainerPruned(t *testing.T) {
 
 	require.NoError(t, api.ContainerRemove(t.Context(), r.container(t).ID, container.RemoveOptions{Force: true}))
 	require.ErrorIs(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "x", Command: "true"}), sandbox.ErrGone)
+	s = r.open(t, spec)
+	require.Equal(t, "kept\n", run(t, s, "cat file").stdout, "also of a session that this process has open")
+	require.NoError(t, s.Release(t.Context()))
+	require.NoError(t, api.ContainerRemove(t.Context(), r.container(t).ID, container.RemoveOptions{Force: true}))
 	for _, name := range r.volumes(t) {
 		require.NoError(t, api.VolumeRemove(t.Context(), name, true))
 	}

@@ -133,7 +133,7 @@ func TestAgent(t *testing.T) {
 	defer cancel()
 	_, _, err = call(ctx, "silent")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.True(t, a.lost)
+	require.True(t, a.lost.Load())
 	_, _, err = call(t.Context(), "echo")
 	require.ErrorIs(t, err, errAgentLost)
 }
@@ -197,8 +197,8 @@ func TestWalk(t *testing.T) {
 
 func TestParseState(t *testing.T) {
 	t.Parallel()
-	st, err := parseState("up no\ncode 3\nreason exited\nrun 4096 2026-01-02 03:04:05.5 +0000\nrun/self 9 2026-01-02 03:04:05.6 +0000\n" +
-		"exit 21 2026-01-02 03:04:06 +0000\nstdout 12 2026-01-02 03:04:06.1 +0000\nstderr 0 2026-01-02 03:04:05.6 +0000\n")
+	st, err := parseState("up no\ncode 3\nreason exited\n/x/run 4096 2026-01-02 03:04:05.5 +0000\n/x/run/self 9 2026-01-02 03:04:05.6 +0000\n" +
+		"/x/exit 21 2026-01-02 03:04:06 +0000\n/x/stdout 12 2026-01-02 03:04:06.1 +0000\n/x/stderr 0 2026-01-02 03:04:05.6 +0000\n")
 	require.NoError(t, err)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 600e6, time.UTC)
 	require.True(t, st.StartedAt.Equal(at))
@@ -206,7 +206,7 @@ func TestParseState(t *testing.T) {
 	st.StartedAt, st.EndedAt = time.Time{}, time.Time{}
 	require.Equal(t, sandbox.ExecStatus{State: sandbox.StateExited, ExitCode: 3, StdoutBytes: 12}, st)
 
-	began := "run 4096 2026-01-02 03:04:05 +0000\n"
+	began := "/x/run 4096 2026-01-02 03:04:05 +0000\n"
 	for text, want := range map[string]sandbox.State{
 		"up yes\n":                   sandbox.StateRunning,
 		"up no\n":                    sandbox.StateUnknown,

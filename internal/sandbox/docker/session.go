@@ -36,8 +36,8 @@ type session struct {
 	tool     string
 	imageEnv []string
 
-	line  chan struct{} // holds a token; who has it may use agent
-	agent *agent        // nil until needed
+	line  chan struct{} // holds a token; who has it may make a request
+	agent atomic.Pointer[agent]
 
 	closing sync.Mutex
 	closed  atomic.Bool // released or destroyed: the container is not started again
@@ -154,10 +154,11 @@ func (s *session) callInto(ctx context.Context, buf *bytes.Buffer, doing, verb s
 
 func (s *session) exchange(ctx context.Context, buf *bytes.Buffer, doing, text string) answer {
 	for tries := 0; ; tries++ {
-		if err := s.connect(ctx, doing); err != nil {
+		a, err := s.connect(ctx, doing)
+		if err != nil {
 			return answer{err: err}
 		}
-		data, code, err := s.agent.call(ctx, buf, text)
+		data, code, err := a.call(ctx, buf, text)
 		if err == nil {
 			return answer{data: data, code: code}
 		}
@@ -175,28 +176,27 @@ func (b *Backend) lost(doing string, err error) error {
 }
 
 // connect makes sure of an agent.
-func (s *session) connect(ctx context.Context, doing string) error {
-	if s.agent != nil && !s.agent.lost {
-		return nil
+func (s *session) connect(ctx context.Context, doing string) (*agent, error) {
+	if a := s.agent.Load(); a != nil && !a.lost.Load() {
+		return a, nil
 	}
-	s.agent = nil
 	for tries := 0; ; tries++ {
 		if s.closed.Load() {
-			return s.closedError(ctx, doing)
+			return nil, s.closedError(ctx, doing)
 		}
 		a, err := s.b.dial(ctx, s.id)
 		switch {
 		case err == nil:
-			s.agent = a
-			return nil
+			s.agent.Store(a)
+			return a, nil
 		case errors.Is(err, errNoShell):
-			return s.b.unusable("it has no sh")
+			return nil, s.b.unusable("it has no sh")
 		case tries == 3 || !errdefs.IsConflict(err) && !s.stopped(ctx):
-			return s.b.unanswered(doing, err)
+			return nil, s.b.unanswered(doing, err)
 		}
 		// It is not running, or it is paused.
 		if err := s.start(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
 }
@@ -268,13 +268,11 @@ func (s *session) check(ctx context.Context) error {
 	return err
 }
 
-// hangUp ends the connection into the container.
+// hangUp ends the connection into the container; a request that is being
+// answered ends with it.
 func (s *session) hangUp() {
-	<-s.line
-	defer func() { s.line <- struct{}{} }()
-	if s.agent != nil {
-		s.agent.close()
-		s.agent = nil
+	if a := s.agent.Swap(nil); a != nil {
+		a.close()
 	}
 }
 
