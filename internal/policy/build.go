@@ -182,6 +182,18 @@ func runCargo(c *call, _ *spec, _ parsed) {
 		c.s.j.install = true
 		c.raise(Risky, "%s downloads code", c.by())
 		return
+	case args[0].is("new", "init"):
+		for _, w := range args[1:] {
+			if w.lit && strings.HasPrefix(w.text, "-") {
+				if !w.is("--lib", "--bin", "-q", "--vcs=none") {
+					c.badOption(&parsed{}, w.text)
+				}
+				continue
+			}
+			c.write(w)
+		}
+		c.write(lit("."))
+		return
 	case args[0].is("nextest") && len(args) > 1 && args[1].is("run", "list"):
 		args = append(args[:1:1], args[2:]...)
 	}

@@ -154,7 +154,7 @@ func (c *call) code(text string) {
 	if has("kill(-1", "kill -1", "kill 9, -1", "kill(9, -1", "kill('term', -1", "kill 'kill', -1") {
 		c.raise(Forbidden, "%s signals every process it may", c.by())
 	}
-	if has("urlopen", "urlretrieve", "requests.get", "http.get", "fetch(", "file_get_contents('http", "file_get_contents(\"http", "open-uri", "lwp::simple", "net::http") && has("exec(", "eval(", "eval ", "os.system", "subprocess", "compile(", "child_process", "instance_eval", "runpy") {
+	if has("urlopen", "urlretrieve", "requests.get", "http.get", "fetch(", "file_get_contents('http", "file_get_contents(\"http", "open-uri", "lwp::simple", "net::http", "open('http", "open(\"http", "uri.open", "http.client") && has("exec(", "eval", "os.system", "subprocess", "compile(", "child_process", "instance_eval", "runpy") {
 		c.raise(Critical, "%s runs what it downloads", c.by())
 	}
 }

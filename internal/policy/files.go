@@ -214,11 +214,14 @@ func runLn(c *call, _ *spec, p parsed) {
 	} else {
 		c.hardLinks(src)
 	}
-	for _, w := range c.targetPaths(src, dst, dir) {
+	at := c.targetPaths(src, dst, dir)
+	for _, w := range at {
 		c.write(w)
 		if p.has("-s") && w.lit && !p.has("-r") {
 			c.linksFrom(src, w)
 		}
+	}
+	for _, w := range at {
 		for _, s := range src {
 			c.s.link(w, s)
 		}
@@ -235,11 +238,8 @@ func (s *scope) link(at, to word) {
 		if !strings.HasPrefix(t, "/") {
 			t = path.Join(path.Dir(a), t)
 		}
-		if s.j.links == nil {
-			s.j.links = map[string]string{}
-		}
-		if a != path.Clean(t) {
-			s.j.links[a] = path.Clean(t)
+		if l := (link{at: a, to: path.Clean(t)}); l.at != l.to && len(s.j.links) < maxListed {
+			s.j.links = append(s.j.links, l)
 		}
 	}
 }

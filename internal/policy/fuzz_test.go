@@ -48,6 +48,7 @@ func FuzzJudge(f *testing.F) {
 		if !utf8.ValidString(v.Display) || strings.ContainsAny(v.Display, "\x00\r\x1b\u200b\u202e") {
 			t.Fatalf("%q is shown as %q", command, v.Display)
 		}
+		p.Unguarded(command, env)
 		p.Needs(command, env)
 		p.JudgeStdin("bash", command, env, policy.Facts{})
 		p.JudgeStdin("python3", command, env, policy.Facts{})

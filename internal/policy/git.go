@@ -254,6 +254,12 @@ func gitConfig(c *call, p parsed) {
 
 // gitOut says what a read command prints.
 func (c *call) gitOut(p parsed) {
+	if c.sub == "rev-parse" && p.has("--show-toplevel") && len(p.hits) == 1 && len(c.s.cwds) == 1 && !c.s.cwdUnknown {
+		if pl := c.s.placeOf(c.s.cwds[0]); pl == placeWorkspace || pl == placeRoot {
+			c.out = literal(c.s.j.env.Workspace + "\n")
+			return
+		}
+	}
 	switch c.sub {
 	case "rev-parse", "merge-base", "symbolic-ref", "branch", "name-rev", "describe", "tag":
 		c.out = flow{class: class{noDash: true}}

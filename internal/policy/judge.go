@@ -19,15 +19,26 @@ const (
 // which [Verdict.Paths] holds.
 func (p *Policy) Needs(command string, env Env) Needs {
 	j := p.newJudge(env, Facts{})
-	j.command(command)
+	j.guarded(func() { j.command(command) })
 	return Needs{Paths: sorted(j.paths), Globs: sorted(j.globs), Heads: sorted(j.heads)}
 }
 
 // Judge returns the verdict on a command.
 func (p *Policy) Judge(command string, env Env, facts Facts) Verdict {
 	j := p.newJudge(env, facts)
-	j.command(command)
+	j.guarded(func() { j.command(command) })
 	return j.verdict(command)
+}
+
+// guarded keeps a fault of this package from becoming an answer: what cannot be
+// judged asks.
+func (j *judge) guarded(f func()) {
+	defer func() {
+		if r := recover(); r != nil {
+			j.raise(0, Risky, "the command could not be judged")
+		}
+	}()
+	f()
 }
 
 // JudgeWrite returns the verdict on writing content to path by a file tool.
@@ -41,7 +52,7 @@ func (p *Policy) JudgeWrite(path string, content []byte, env Env, facts Facts) V
 		if unseen(path) {
 			j.raise(0, Risky, "the path holds characters that do not show")
 		}
-		s.writeTo(lit(path), "the write")
+		j.guarded(func() { s.writeTo(lit(path), "the write") })
 	}
 	v := j.verdict(path)
 	v.Displayable = v.Displayable && len(content) <= 8*maxCommand
@@ -56,21 +67,26 @@ func (p *Policy) JudgeStdin(program, text string, env Env, facts Facts) Verdict 
 	name := program[strings.LastIndexByte(program, '/')+1:]
 	switch {
 	case in([]string{"sh", "bash", "dash", "ash"}, name):
-		j.shellStdin(name, text)
+		j.guarded(func() { j.shellStdin(name, text) })
 	default:
 		if t, ok := p.stdinPrograms[name]; ok {
 			j.raise(0, t, fmt.Sprintf("`%s` may be sent text, by a rule", name))
 			break
 		}
 		j.raise(0, Risky, fmt.Sprintf("`%s` is sent text, and what it does with it is not known", clip(name, 60)))
-		s := j.newScope()
-		c := &call{s: s, name: name}
-		c.code(text)
-		s.loseCwd()
-		s.worst(text, c.by())
-		c.sqlText(text)
+		j.guarded(func() { j.otherStdin(name, text) })
 	}
 	return j.verdict(text)
+}
+
+// otherStdin looks for what would be critical in text for a program.
+func (j *judge) otherStdin(name, text string) {
+	s := j.newScope()
+	s.loseCwd()
+	c := &call{s: s, name: name}
+	c.code(text)
+	s.worst(text, c.by())
+	c.sqlText(text)
 }
 
 // shellStdin judges text for a running shell, whose directory, variables and

@@ -6,7 +6,7 @@ import (
 )
 
 // npmNeutral are options of npm and kin that change nothing about what runs.
-var npmNeutral = []string{"-s", "--silent", "-q", "--quiet", "--if-present", "-w", "--workspaces", "-ws", "--no-progress", "--color", "--no-color", "--no-audit", "--no-fund", "-r", "--recursive", "-d", "-dd", "--loglevel=error", "--loglevel=warn", "--offline", "--frozen-lockfile", "--immutable", "--json", "--long", "-l", "--parseable", "-p", "--prod", "--production", "--all", "-a", "--stream", "--parallel", "--no-bail", "--bail", "--ci", "--coverage", "--runInBand", "-g", "--global", "--verbose", "--no-watch", "--no-coverage", "--progress=false"}
+var npmNeutral = []string{"-s", "--silent", "-q", "--quiet", "--if-present", "-w", "--workspaces", "-ws", "--no-progress", "--color", "--no-color", "--no-audit", "--no-fund", "-r", "--recursive", "-d", "-dd", "--loglevel=error", "--loglevel=warn", "--offline", "--frozen-lockfile", "--immutable", "--json", "--long", "-l", "--parseable", "-p", "--prod", "--production", "--all", "-a", "--stream", "--parallel", "--no-bail", "--bail", "--ci", "--coverage", "--runInBand", "-g", "--global", "-y", "--yes", "--verbose", "--no-watch", "--no-coverage", "--progress=false"}
 
 // runNpm judges npm, pnpm and yarn: scripts by name.
 func runNpm(c *call, _ *spec, _ parsed) {
@@ -75,6 +75,9 @@ func (c *call) npmCommand(s *scope, ops []word) {
 		return
 	case sub.is("publish", "unpublish", "deprecate", "dist-tag", "owner", "access", "team", "org", "token", "unstar"):
 		c.raise(Critical, "%s %s changes what others install", c.by(), sub.text)
+		return
+	case sub.is("init") && len(ops) == 1:
+		c.raise(Write, "%s writes package.json", c.by())
 		return
 	case sub.is("exec", "x", "dlx", "create", "init"):
 		c.npxWords(ops[1:])

@@ -45,6 +45,16 @@ func (c *call) build() {
 		c.raise(Risky, "%s runs the workspace's own code, and nothing confines it here", c.by())
 		return
 	}
+	for _, cwd := range c.s.cwds {
+		if pl := c.s.placeOf(cwd); pl != placeWorkspace && pl != placeRoot && pl != placeProtected {
+			c.raise(Risky, "%s builds or tests what lies in `%s`, outside the workspace", c.by(), cwd)
+			return
+		}
+	}
+	if c.s.cwdUnknown {
+		c.raise(Risky, "%s builds or tests in a directory that is only known when it runs", c.by())
+		return
+	}
 	c.raise(Write, "%s builds or tests the workspace's own code", c.by())
 }
 
@@ -61,9 +71,9 @@ func (c *call) byRole(sp *spec, ops []word) {
 		}
 		switch r {
 		case roleRead:
-			c.out = c.out.and(c.read(w, false))
+			c.out = c.out.and(c.look(w, false, sp.attr("names")))
 		case roleDeep:
-			c.out = c.out.and(c.read(w, !sp.attr("names")))
+			c.out = c.out.and(c.look(w, !sp.attr("names"), sp.attr("names")))
 		case roleWrite:
 			c.write(w)
 		case roleDelete:
@@ -148,8 +158,12 @@ func (c *call) taintOf(w word) flow {
 	return flow{known: true}
 }
 
-// read judges reading an operand and returns what it holds.
-func (c *call) read(w word, deep bool) flow {
+// read judges reading an operand and returns what it holds. deep says that what
+// lies below it is read too.
+func (c *call) read(w word, deep bool) flow { return c.look(w, deep, false) }
+
+// look is read, or with list only a look at names and sizes.
+func (c *call) look(w word, deep, list bool) flow {
 	if w.psub != nil {
 		return *w.psub
 	}
@@ -163,6 +177,11 @@ func (c *call) read(w word, deep bool) flow {
 		_, paths = s.expandGlob(w)
 	case w.lit || w.flat:
 		paths = s.resolve(w.path())
+	case len(w.roots) > 0 && w.text == "" && !list:
+		for _, r := range w.roots {
+			paths = append(paths, s.resolve(r)...)
+		}
+		deep = true
 	}
 	if len(paths) == 0 {
 		if len(w.text) > 1 && w.text[0] == '/' {

@@ -14,6 +14,9 @@ func (w word) path() string {
 	return w.sample
 }
 
+// maxLinks is how many spellings of one path are followed through links.
+const maxLinks = 16
+
 // resolve returns the absolute, cleaned paths that a path may mean: one for each
 // directory that the shell may be in, and what facts and this command's own
 // links make of it. None when that is unknown.
@@ -35,10 +38,11 @@ func (s *scope) resolve(p string) []string {
 	if len(s.j.links) == 0 && len(s.j.facts.Files) == 0 {
 		return out
 	}
-	for _, a := range out {
-		for link, target := range s.j.links {
-			if a == link || strings.HasPrefix(a, link+"/") {
-				out = appendOnce(out, path.Clean(target+a[len(link):]))
+	for i := 0; i < len(out) && i < maxLinks; i++ {
+		a := out[i]
+		for _, l := range s.j.links {
+			if a == l.at || strings.HasPrefix(a, l.at+"/") {
+				out = appendOnce(out, path.Clean(l.to+a[len(l.at):]))
 			}
 		}
 		if r := s.linkFact(a); r != "" && r != a {

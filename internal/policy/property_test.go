@@ -69,7 +69,7 @@ func allCommands(t testing.TB) []string {
 func shellOnly(c string) bool {
 	word := strings.Trim(strings.Fields(c)[0], `'"\`)
 	switch word {
-	case "cd", "pushd", "popd", "set", "unset", "export", "declare", "local", "readonly", "typeset", "alias", "unalias", "shopt", "enable", "hash", "read", "mapfile", "readarray", "let", "source", ".", "eval", "exec", "builtin", "trap", "command", "compgen", "complete", "history", "wait", "umask", "ulimit", "shift", "getopts", "[[", "type", "bind", "fc", "jobs", "return", "exit", "times", "time":
+	case "cd", "pushd", "popd", "set", "unset", "export", "declare", "local", "readonly", "typeset", "alias", "unalias", "shopt", "enable", "hash", "read", "mapfile", "readarray", "let", "source", ".", "eval", "exec", "builtin", "trap", "command", "compgen", "complete", "history", "wait", "umask", "ulimit", "shift", "getopts", "[[", "type", "bind", "fc", "jobs", "bg", "fg", "disown", "break", "continue", "caller", "dirs", "logout", "suspend", "help", "return", "exit", "times", "time":
 		return true
 	}
 	return false

@@ -13,7 +13,7 @@ func runKeys(c *call, _ *spec, _ parsed) {
 
 // destroyWords are commands of remote tools that cannot be undone.
 var destroyWords = []string{
-	"delete", "destroy", "rm", "rb", "remove", "purge", "prune", "drain", "uninstall", "terminate", "drop", "wipe", "flushall", "flushdb", "nuke", "reset", "undeploy", "deprovision", "unpublish", "revoke", "deregister", "force-delete", "rmi", "down", "kill", "del", "unregister", "decommission", "evict", "cordon", "rollback", "force-unlock", "apply", "deploy", "publish", "terminate-instances",
+	"delete", "destroy", "rm", "rb", "remove", "purge", "prune", "drain", "uninstall", "terminate", "drop", "wipe", "flushall", "flushdb", "nuke", "reset", "undeploy", "deprovision", "unpublish", "revoke", "deregister", "force-delete", "rmi", "down", "kill", "del", "unregister", "decommission", "evict", "cordon", "rollback", "force-unlock", "publish",
 }
 
 // destructive raises when a word of a remote tool's command line destroys.
@@ -28,7 +28,7 @@ func (c *call) destructive() {
 		}
 		word, _, _ := strings.Cut(strings.TrimLeft(t, "-"), "=")
 		for _, d := range destroyWords {
-			if t == d || strings.HasPrefix(t, d+"-") || (strings.HasPrefix(t, "--") && word == d && d != "apply" && d != "reset" && d != "deploy") || strings.HasSuffix(t, ":"+d) {
+			if t == d || strings.HasPrefix(t, d+"-") || (strings.HasPrefix(t, "--") && word == d && d != "reset") || strings.HasSuffix(t, ":"+d) {
 				c.raise(Critical, "%s %s may destroy what cannot be brought back", c.by(), clip(w.text, 40))
 				return
 			}
@@ -66,13 +66,15 @@ func runRemote(c *call, _ *spec, _ parsed) {
 func (c *call) remoteWord(i int, w word) {
 	t := w.script()
 	switch {
+	case w.is("apply") && in([]string{"terraform", "tofu", "terragrunt", "cdktf"}, c.name), w.is("up") && c.name == "pulumi":
+		c.raise(Critical, "%s %s changes what runs elsewhere, and may replace or destroy it", c.by(), w.text)
 	case w.is("scale") && c.argHas("--replicas=0"):
 		c.raise(Critical, "%s stops what runs elsewhere", c.by())
 	case w.lit && (strings.HasPrefix(t, "file://") || strings.HasPrefix(t, "fileb://")):
 		c.sendsFile(lit(t[strings.Index(t, "://")+3:]))
 	case w.is("cp", "mv", "sync", "put", "upload") && i+1 < len(c.args):
 		c.sendsFile(c.args[i+1])
-	case strings.Contains(t, "privileged") && strings.Contains(t, "true"), strings.Contains(t, "hostPID"), strings.Contains(t, "hostPath"):
+	case strings.Contains(t, "privileged") && !strings.Contains(t, "false"), strings.Contains(t, "hostPID"), strings.Contains(t, "hostPath"):
 		c.raise(Forbidden, "%s starts a container that controls the host", c.by())
 	}
 	if strings.Contains(t, "169.254.169.254") {
@@ -203,7 +205,7 @@ func (c *call) dockerMount(v string) {
 func (c *call) dockerCommand() {
 	for i, w := range c.args {
 		switch {
-		case w.is("prune", "rm", "rmi", "kill", "down", "stop", "swarm", "remove"):
+		case w.is("prune", "rm", "rmi", "kill", "down", "swarm", "remove"):
 			c.raise(Critical, "%s %s ends or deletes what may be in use", c.by(), w.text)
 		case w.is("push", "login", "logout", "save", "export"):
 			c.raise(Risky, "%s %s sends images or credentials out", c.by(), w.text)
@@ -340,17 +342,25 @@ func runKillers(c *call, _ *spec, _ parsed) {
 	}
 	c.raise(Risky, "%s signals processes that it finds by name", c.by())
 	everything := c.name == "killall5"
-	for i, w := range c.args {
+	byUser, names := false, 0
+	for i := 0; i < len(c.args); i++ {
+		w := c.args[i]
 		t := w.text
 		switch {
-		case w.is("-u", "--euid", "--user", "-U", "--uid") || strings.HasPrefix(t, "-u") || strings.HasPrefix(t, "--user="):
-			everything = everything || i == len(c.args)-2 || i == len(c.args)-1
-		case w.is(".", ".*", "", "init", "systemd") || w.glob && w.pat == "*":
-			everything = true
+		case w.is("-u", "--euid", "--user", "-U", "--uid", "-g", "--pgroup", "-G", "--group", "-t", "--terminal", "-P", "--parent", "-s", "--signal", "-n", "--ns"):
+			byUser = true
+			i++
+		case strings.HasPrefix(t, "-u") || strings.HasPrefix(t, "-U") || strings.HasPrefix(t, "--user=") || strings.HasPrefix(t, "--euid="):
+			byUser = true
 		case w.is("-v", "--inverse"):
 			everything = true
+		case w.lit && strings.HasPrefix(t, "-") && t != "-":
+		default:
+			names++
+			everything = everything || w.is(".", ".*", "", "init", "systemd") || w.glob && w.pat == "*"
 		}
 	}
+	everything = everything || byUser && names == 0
 	if everything {
 		c.raise(Critical, "%s signals every process it may", c.by())
 	}

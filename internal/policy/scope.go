@@ -44,8 +44,8 @@ type judge struct {
 	funcs    []*function // in the order of declaration
 
 	// What this command does to files, which every part of it sees.
-	files map[string]flow   // what it wrote, by absolute path
-	links map[string]string // symbolic links that it made
+	files map[string]flow // what it wrote, by absolute path
+	links []link          // links that it made, in order
 }
 
 func (j *judge) raise(seg int, t Tier, text string) {
@@ -60,6 +60,9 @@ func (j *judge) raise(seg int, t Tier, text string) {
 	}
 	j.reasons = append(j.reasons, Reason{Segment: seg, Tier: t, Text: text})
 }
+
+// link is a link that the command makes: a path, and what it leads to.
+type link struct{ at, to string }
 
 // mark is where a judgement stood when a command began.
 type mark struct {

@@ -56,6 +56,9 @@ func allowed(r row, tier policy.Tier) bool {
 	case "forbidden":
 		ok = tier >= policy.Critical
 	}
+	if strings.Contains(r.why, "[strict: risky exactly]") {
+		return tier == policy.Risky
+	}
 	for t, name := range map[policy.Tier]string{policy.Safe: "safe", policy.Write: "write", policy.Risky: "risky"} {
 		if strings.Contains(r.why, "policy: "+name+" accepted") && tier == t {
 			ok = true

@@ -260,6 +260,9 @@ func (s *scope) globClass(w word) class {
 	p := strings.TrimPrefix(w.text, "./")
 	c := class{noDash: !w.mayBeOption()}
 	c.inside = p != "" && p[0] != '/' && p[0] != '.' && p[0] != '[' && p[0] != '\\' && !strings.Contains(p, "..") && !strings.Contains(p, "/.")
+	if i := strings.LastIndexByte(w.text, '/'); i > 0 {
+		c.roots = []string{globDir(w.pat)}
+	}
 	_, hits := s.expandGlob(w)
 	for _, h := range hits {
 		c.inside = c.inside && s.placeOf(h) == placeWorkspace

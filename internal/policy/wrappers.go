@@ -326,6 +326,9 @@ func runXargs(c *call, _ *spec, _ parsed) {
 		args = lits("echo")
 	}
 	c.s.worstWords(args, c.by()) // should its input be empty
+	if x.replace != "" {
+		c.s.run(args, flow{none: true}, runOpts{noFuncs: true, noShell: true}) // as it stands
+	}
 	ws := c.xargsWords(args, x.src, x.replace, x.exact)
 	saved := c.in
 	c.in = flow{none: true}
