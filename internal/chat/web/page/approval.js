@@ -11,7 +11,7 @@ export function approvalBody(m, view) {
   const mine = concerns(a, view.me);
   return h("div", { class: "card approval-card " + a.state + " " + a.tier + (mine ? " for-me" : "") + (a.broke_glass ? " broke-glass" : "") }, [
     h("header", { class: "approval-head" },
-      h("h3", {}, title(a, pending), mine && h("span", { class: "mine" }, "waits for you")),
+      h("h3", {}, title(a, pending), mine && [" ", h("span", { class: "mine" }, "waits for you")]),
       pending && a.expires_at && h("span", { class: "until" }, "until ", timeEl(a.expires_at))),
     h("p", { class: "where" }, where(a)),
     h("pre", { class: "command", dir: "ltr", "data-key": "command" }, h("code", {}, visible(a.command || ""))),

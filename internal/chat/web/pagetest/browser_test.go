@@ -62,6 +62,9 @@ var stopChrome = func() {}
 func TestMain(m *testing.M) {
 	code := m.Run()
 	stopChrome()
+	if builtDir != "" {
+		_ = os.RemoveAll(builtDir)
+	}
 	os.Exit(code)
 }
 
@@ -102,7 +105,7 @@ func (b *browser) open(s *server, as, route string) *tab {
 	if as != "" {
 		query = "?as=" + as
 	}
-	fragment := "#token=" + token
+	fragment := "#token=" + s.token
 	if route != "" {
 		fragment += "&thread=" + route
 	}
