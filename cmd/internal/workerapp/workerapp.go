@@ -27,6 +27,11 @@ const stopWithin = 5 * time.Second
 // heartbeatThrottle bounds how old what the server knows of a running command is.
 const heartbeatThrottle = 800 * time.Millisecond
 
+// stickyTimeout is how long the server waits for the worker that has a session in
+// memory before another one may take it: what a killed worker costs a click,
+// which has to be answered within 3 seconds.
+const stickyTimeout = time.Second
+
 // Options are what a worker works with.
 type Options struct {
 	Config *config.Config
@@ -101,8 +106,9 @@ type part struct {
 
 func (a *App) workerOptions(p part) worker.Options {
 	return worker.Options{
-		DisableWorkflowWorker: !p.workflows,
-		WorkerStopTimeout:     stopWithin,
+		DisableWorkflowWorker:        !p.workflows,
+		WorkerStopTimeout:            stopWithin,
+		StickyScheduleToStartTimeout: stickyTimeout,
 		// A stop arrives within a second, and a live tail is at most that old
 		// (measured: constraints of Temporal's heartbeats, docs/architecture.md).
 		MaxHeartbeatThrottleInterval:     heartbeatThrottle,
