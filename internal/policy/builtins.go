@@ -52,6 +52,17 @@ func runCd(c *call) {
 	}
 	s := c.s
 	c.out = flow{known: true}
+	if c.name == "pushd" {
+		if len(args) == 0 || len(s.cwds) != 1 || s.cwdUnknown {
+			s.dirs = nil
+			s.loseCwd()
+		} else {
+			s.dirs = append(s.dirs[:len(s.dirs):len(s.dirs)], s.cwds[0])
+		}
+	}
+	if len(args) == 0 && c.name == "pushd" {
+		return
+	}
 	if len(args) == 0 {
 		if home := s.variable("HOME"); home.known {
 			s.setCwd(home.val)
@@ -99,7 +110,16 @@ func runCd(c *call) {
 	}
 }
 
-func runPopd(c *call) { c.s.loseCwd() }
+func runPopd(c *call) {
+	n := len(c.s.dirs)
+	if n == 0 || len(c.args) > 0 {
+		c.s.dirs = nil
+		c.s.loseCwd()
+		return
+	}
+	c.s.setCwd(c.s.dirs[n-1])
+	c.s.dirs = c.s.dirs[:n-1]
+}
 
 // runTest judges test and [: -v and -R evaluate the subscript in their operand,
 // however it is quoted.
@@ -279,7 +299,7 @@ func runShopt(c *call) {
 			set = false
 		case w.is("dotglob"):
 			c.s.dotglob = set
-		case w.is("globstar", "nullglob", "failglob", "extglob", "nocaseglob", "nocasematch", "lastpipe", "inherit_errexit", "globskipdots", "xpg_echo", "pipefail", "checkwinsize", "globasciiranges"):
+		case w.is("globstar", "nullglob", "failglob", "extglob", "nocasematch", "lastpipe", "inherit_errexit", "globskipdots", "xpg_echo", "pipefail", "checkwinsize", "globasciiranges"):
 		default:
 			c.raise(Risky, "%s changes the option `%s`", c.by(), w.show())
 		}

@@ -286,17 +286,22 @@ func (s *scope) fields(out []word, ps []piece) []word {
 		}
 		cur, have = nil, false
 	}
+	ifs, known := s.ifs()
 	for _, p := range ps {
-		if !p.value || p.quoted || p.unknown || !strings.ContainsAny(p.text, " \t\n") {
+		if !p.value || p.quoted || p.unknown || (known && !strings.ContainsAny(p.text, ifs)) {
 			cur = append(cur, p)
 			have = have || p.quoted || p.unknown || p.text != ""
 			continue
 		}
-		// A known value outside quotes is split at blanks.
-		if strings.IndexByte(" \t\n", p.text[0]) >= 0 {
+		if !known {
+			cur, have = append(cur, piece{unknown: true, flow: p.flow}), true
+			continue
+		}
+		// A known value outside quotes is split.
+		if strings.IndexByte(ifs, p.text[0]) >= 0 {
 			flush()
 		}
-		for k, f := range strings.Fields(p.text) {
+		for k, f := range strings.FieldsFunc(p.text, func(r rune) bool { return strings.ContainsRune(ifs, r) }) {
 			if k >= maxFields {
 				s.raise(Risky, "a value makes too many words to follow")
 				break
@@ -306,12 +311,21 @@ func (s *scope) fields(out []word, ps []piece) []word {
 			}
 			cur, have = append(cur, piece{text: f, value: true, flow: p.flow}), true
 		}
-		if strings.IndexByte(" \t\n", p.text[len(p.text)-1]) >= 0 {
+		if strings.IndexByte(ifs, p.text[len(p.text)-1]) >= 0 {
 			flush()
 		}
 	}
 	flush()
 	return out
+}
+
+// ifs is what values outside quotes are split at, when that is known.
+func (s *scope) ifs() (string, bool) {
+	v, ok := s.vars["IFS"]
+	if !ok {
+		return " \t\n", true
+	}
+	return v.val, v.known
 }
 
 // join makes one word of pieces.

@@ -32,7 +32,7 @@ func (c *call) contentOf(w word) flow {
 	if w.psub != nil {
 		return *w.psub
 	}
-	if w.is("-") {
+	if w.is("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0") {
 		return c.in
 	}
 	out := flow{}
@@ -477,7 +477,8 @@ func runPatch(c *call, _ *spec, p parsed) {
 }
 
 func runDd(c *call, _ *spec, _ parsed) {
-	wrote := false
+	c.out = flow{known: true}
+	var dst []word
 	for _, w := range c.args {
 		key, val, ok := strings.Cut(w.text, "=")
 		v := w
@@ -485,11 +486,11 @@ func runDd(c *call, _ *spec, _ parsed) {
 		v.sample = strings.TrimPrefix(w.sample, key+"=")
 		switch {
 		case w.is("--help", "--version"):
-		case !ok && !w.lit, !ok:
+		case !ok:
 			c.raise(Risky, "%s is given `%s`, which is not understood", c.by(), w.show())
 		case key == "of":
-			wrote = true
 			c.write(v)
+			dst = append(dst, v)
 		case key == "if":
 			c.out = c.out.and(c.read(v, false))
 		case in([]string{"bs", "count", "skip", "seek", "iseek", "oseek", "conv", "status", "ibs", "obs", "cbs", "iflag", "oflag"}, key):
@@ -497,10 +498,16 @@ func runDd(c *call, _ *spec, _ parsed) {
 			c.raise(Risky, "%s is given `%s`, which is not understood", c.by(), w.show())
 		}
 	}
-	if wrote {
-		c.out = flow{known: true}
-	} else if c.out.none || c.out.silent() {
+	if c.out.none || c.out.silent() {
 		c.out = c.in
+	}
+	for _, w := range dst {
+		for _, p := range c.s.resolve(w.text) {
+			c.s.setFile(p, c.out, false)
+		}
+	}
+	if len(dst) > 0 {
+		c.out = flow{known: true}
 	}
 }
 

@@ -278,6 +278,11 @@ func (c *call) gitRead() {
 	if c.s.remote != "" || !c.s.j.env.Isolated {
 		c.raise(Risky, "%s may run what the repository's settings name, and nothing confines it here", c.by())
 	}
+	for _, cwd := range c.s.cwds {
+		if pl := c.s.placeOf(cwd); pl != placeWorkspace && pl != placeRoot && pl != placeProtected {
+			c.raise(Risky, "%s works in `%s`, outside the workspace", c.by(), cwd)
+		}
+	}
 }
 
 // gitChange judges the subcommands that change something.

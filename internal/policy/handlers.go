@@ -13,7 +13,7 @@ func handlers() map[string]func(*call, *spec, parsed) {
 		"cat": runCat, "tr": runTr, "decode": runDecode, "hex": runHex, "rev": runRev, "grep": runGrep, "jq": runJq, "gofmt": runGofmt, "mktemp": runMktemp,
 		"tee": runTee, "cp": runCp, "mv": runMv, "install": runInstall, "ln": runLn, "rm": runRm, "delete": runDelete, "chmod": runChmod, "owner": runOwner,
 		"split": runSplit, "csplit": runCsplit, "patch": runPatch, "dd": runDd, "pack": runPack, "zip": runZip, "unzip": runUnzip, "sevenzip": runSevenZip, "objwrite": runObjWrite,
-		"sed": runSed, "awk": runAwk, "find": runFind, "tar": runTar, "risky-run": runRiskyRun, "pager": runPager, "date": runDate, "printenv": runPrintenv, "risky": runRiskyRead,
+		"sed": runSed, "awk": runAwk, "find": runFind, "tar": runTar, "risky-run": runRiskyRun, "pager": runPager, "date": runDate, "ps": runPs, "printenv": runPrintenv, "risky": runRiskyRead,
 		"wrap": runWrap, "env": runEnv, "busybox": runBusybox, "xargs": runXargs, "watch": runWatch, "flock": runFlock, "script": runScriptCmd, "parallel": runParallel, "strings": runStrings,
 		"sudo": runSudo, "su": runSu, "trace": runTrace, "riskywrap": runRiskyWrap, "escape": runEscape, "shell": runShell, "ssh": runSSH, "tmux": runTmux, "envrun": runEnvRun, "at": runAt,
 		"python": runPython, "interp": runInterp, "node": runNode, "editor": runEditor, "sql": runSQL, "calc": runCalc,
@@ -150,6 +150,15 @@ func runDate(c *call, _ *spec, p parsed) {
 	for _, w := range p.operands {
 		if t := w.text; !strings.HasPrefix(t, "+") {
 			c.raise(Risky, "%s sets the clock to `%s`", c.by(), w.show())
+		}
+	}
+}
+
+// runPs: the letter e in ps's options without a dash shows environments.
+func runPs(c *call, _ *spec, p parsed) {
+	for _, w := range p.operands {
+		if strings.Contains(w.text, "e") || !w.lit && !w.num {
+			c.raise(Risky, "%s may show the environment of processes, which may hold credentials", c.by())
 		}
 	}
 }

@@ -116,7 +116,8 @@ type scope struct {
 	cwds       []string // where it may be
 	cwdUnknown bool
 	oldpwd     string
-	remote     string // the command that runs this somewhere else, such as "ssh"
+	dirs       []string // what pushd left
+	remote     string   // the command that runs this somewhere else, such as "ssh"
 	vars       map[string]variable
 	funcs      map[string]*function
 	args       []string // positional parameters

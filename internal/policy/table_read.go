@@ -75,7 +75,7 @@ strings | | r* | -a,--all -d,--data -f,--print-file-name -n,--bytes: -t,--radix:
 column | full | r* | -t,--table -n,--table-name: -O,--table-order: -N,--table-columns: -l,--table-columns-limit: -E,--table-noextreme: -d,--table-noheadings -e,--table-header-repeat -H,--table-hide: -R,--table-right: -T,--table-truncate: -W,--table-wrap: -L,--keep-empty-lines -J,--json -r,--tree: -i,--tree-id: -p,--tree-parent: -c,--output-width: -o,--output-separator: -s,--separator: -x,--fillrows -h,--help -V,--version
 rev | rev | r* | -0 --help --version
 free | names | - | -b,--bytes --kilo --mega --giga --tera --peta -k,--kibi -m,--mebi -g,--gibi --tebi --pebi -h,--human --si -l,--lohi -t,--total -v,--committed -s,--seconds: -c,--count: -w,--wide --help -V,--version
-ps | names nodashdash | v* | -a -A -e -f -F -l -j -N -d -u: -U: -p: -t: -C: -g: -G: -o: -O: -w -x -L -T -H -y -M --sort: --no-headers --headers --forest --pid: --ppid: --user: --format: --cols: --width:
+ps | names ps nodashdash | v* | -a -A -e -f -F -l -j -N -d -u: -U: -p: -t: -C: -g: -G: -o: -O: -w -x -L -T -H -y -M --sort: --no-headers --headers --forest --pid: --ppid: --user: --format: --cols: --width:
 pgrep pidof | names num | n* | -d,--delimiter: -l,--list-name -a,--list-full -v,--inverse -w,--lightweight -c,--count -f,--full -g,--pgroup: -G,--group: -i,--ignore-case -n,--newest -o,--oldest -P,--parent: -s,--session: -t,--terminal: -u,--euid: -U,--uid: -x,--exact -h,--help -V,--version -q
 pstree | names | n* | -a -c -h -l -n -p -s -u -A -U
 top htop | batch names | - | -b -n: -d: -p: -u: -o: -c -H -i -w: -1
