@@ -85,6 +85,27 @@ func TestNoWorkerForAWhile(t *testing.T) {
 // decisionAge is how old a click may be when it reaches its session.
 const decisionAge = 15 * time.Second
 
+// A click that comes right after a worker was killed and replaced is answered in
+// time: the session does not wait for the dead one.
+func TestClickAfterTheWorkerDied(t *testing.T) {
+	t.Parallel()
+	d := startDev(t, "--without", "worker")
+	ada := d.as("ada")
+	w := d.worker(t)
+	id := ada.opens(t, "`sh s.sh`")
+	m := ada.sees(t, id, "a request", waiting).pending()[0]
+	w.kill()
+	w = d.worker(t)
+	await(t, within, "the worker is up", func() (string, bool) { s := w.printed(); return s, contains(s, "Worker is up") })
+	began := time.Now()
+	out := ada.click(t, m, "approve", nil).Outcome
+	ada.sees(t, id, "the click has counted", decided("approved"))
+	t.Logf("%s, and on the card after %v", out, time.Since(began))
+	require.Less(t, time.Since(began), stretched(4*time.Second))
+	th := ada.sees(t, id, "the answer", answered(1))
+	require.Equal(t, "one\n", th.inWorkspace(t, "ran"))
+}
+
 // A command whose processes are killed from outside has an unknown outcome: a
 // person is asked, and it is not run again by itself.
 func TestKilledFromOutside(t *testing.T) {
