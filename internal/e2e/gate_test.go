@@ -14,8 +14,8 @@ func TestScriptChangedWhileItWaits(t *testing.T) {
 	t.Parallel()
 	ada := sharedDev(t).as("ada")
 	id := ada.opens(t, "`sh s.sh`")
-	th := ada.sees(t, id, "the script asks", waiting)
-	th = ada.sees(t, id, "the workspace is known", func(th thread) bool { return th.WorkspacePath != "" })
+	ada.sees(t, id, "the script asks", waiting)
+	th := ada.sees(t, id, "the workspace is known", func(th thread) bool { return th.WorkspacePath != "" })
 	m := th.pending()[0]
 	require.NoError(t, os.WriteFile(filepath.Join(th.WorkspacePath, "s.sh"), []byte("echo two > ran; echo evil > evil\n"), 0o644))
 

@@ -23,10 +23,10 @@ func TestIsolation(t *testing.T) {
 	d := sharedDev(t)
 	ada := d.as("ada")
 	id := ada.opens(t, "`echo mine > /tmp/mine; echo changed > README.md`")
-	th := ada.sees(t, id, "an answer or a request", func(th thread) bool { return answered(1)(th) || waiting(th) })
+	ada.sees(t, id, "an answer or a request", func(th thread) bool { return answered(1)(th) || waiting(th) })
 	ada.approves(t, id, 1)
 	if !bubblewrapWorks() {
-		th = ada.thread(t, id)
+		th := ada.thread(t, id)
 		require.Contains(t, th.all("header")[0].Text, "not isolated", "where it is not, it says so")
 		return
 	}
@@ -39,7 +39,7 @@ func TestIsolation(t *testing.T) {
 	require.NoError(t, err)
 	mark := filepath.Base(d.home)
 	other := ada.opens(t, "`ls /tmp; echo end`")
-	th = ada.sees(t, other, "the other session", answered(1))
+	th := ada.sees(t, other, "the other session", answered(1))
 	require.NotContains(t, th.answer(1).Text, "mine", "/tmp is the session's own")
 	theirs := th.WorkspacePath
 
@@ -116,10 +116,10 @@ func TestNotIsolatedIsSaid(t *testing.T) {
 	require.Contains(t, d.printed(), "not isolated", "at start-up")
 	ada := d.as("ada")
 	id := ada.opens(t, "`cat README.md`")
-	th := ada.sees(t, id, "the command asks, or the answer", func(th thread) bool { return waiting(th) || answered(1)(th) })
+	ada.sees(t, id, "the command asks, or the answer", func(th thread) bool { return waiting(th) || answered(1)(th) })
 	c := ada.approves(t, id, 1)
 	ran(t, c)
-	th = ada.thread(t, id)
+	th := ada.thread(t, id)
 	said := th.said("not isolated")
 	for _, m := range th.all("header") {
 		said = said || contains(m.Text, "not isolated")

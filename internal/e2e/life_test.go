@@ -20,7 +20,7 @@ func TestStopWhileARequestWaits(t *testing.T) {
 	th = ada.sees(t, id, "the turn is stopped", over(1))
 	require.Equal(t, "cancelled", th.calls(1)[0].State)
 	require.Len(t, th.calls(1), 1)
-	th = ada.sees(t, id, "the request is withdrawn", decided("withdrawn"))
+	ada.sees(t, id, "the request is withdrawn", decided("withdrawn"))
 	require.Equal(t, "already_decided", ada.click(t, m, "approve", nil).Outcome)
 	ada.says(t, id, "`cat build/out`")
 	th = ada.sees(t, id, "the session goes on", answered(2))

@@ -44,7 +44,7 @@ func TestStoppedAndStartedAgain(t *testing.T) {
 			require.Contains(t, th.answer(2).Text, "one\ntwo\n")
 			require.Equal(t, card.ID, ada.thread(t, asks).pending()[0].ID, "the same card")
 			approveOne(t, ada, asks)
-			th = ada.sees(t, asks, "the one that waited goes on", answered(1))
+			ada.sees(t, asks, "the one that waited goes on", answered(1))
 			th = ada.sees(t, busy, "the busy one ends", answered(1))
 			ran(t, th.calls(1)[0])
 			require.Equal(t, seq(20), th.inWorkspace(t, "log"))

@@ -134,7 +134,7 @@ func (a *App) allow(sessions *control.Client) func(context.Context, workflows.Ac
 		rules[chat.Verb(verb)] = who
 	}
 	named := a.Config.Approvals.All()
-	return (&chat.Authority{Approvers: chat.InSet(named), Named: named, Rules: rules, Sessions: sessions}).Allow
+	return (&chat.Authority{Approvers: chat.InSet(named), Named: named, Rules: rules, Sessions: sessions, Style: chat.PlainStyle(time.UTC)}).Allow
 }
 
 // serve polls one chat queue.

@@ -339,8 +339,7 @@ func pings(m slackfake.Message) []string {
 		}
 	}
 	if strings.Contains(blocks, `"type":"markdown"`) || strings.Contains(blocks, `"type":"mrkdwn"`) {
-		var text string
-		text = blockText(m.Blocks)
+		text := blockText(m.Blocks)
 		for _, p := range []string{"<!channel>", "<!here>", "<!everyone>", "<@U", "<!subteam^"} {
 			if strings.Contains(text, p) {
 				out = append(out, p)
