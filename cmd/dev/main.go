@@ -10,7 +10,9 @@ import (
 
 const description = `Countersign on one machine: Temporal, worker, bot and web chat in one process.
 
-All state is in the data directory; stop it however you like, threads go on at the next start.`
+All state is in the data directory; stop it however you like, threads go on at the next start.
+
+The flags of the default command: dev run --help.`
 
 type cli struct {
 	Run   runCmd   `cmd:"" default:"withargs" help:"Run until stopped (the default)."`
