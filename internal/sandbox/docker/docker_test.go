@@ -50,8 +50,12 @@ func TestMain(m *testing.M) {
 
 func fixture(prefix string) sandboxtest.Fixture {
 	return sandboxtest.Fixture{
-		Open:   open,
-		Dir:    func(*testing.T) string { return prefix + "-" + rand.Text() },
+		Open: open,
+		Dir: func(t *testing.T) string {
+			owner := prefix + "-" + rand.Text()
+			t.Cleanup(func() { purge(t, engine.host, owner) })
+			return owner
+		},
 		Secret: func(string) string { return "/proc/1/root/countersign/named" },
 	}
 }

@@ -17,7 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
 )
@@ -187,6 +189,20 @@ func newClient(t testing.TB, host string) *client.Client {
 	return api
 }
 
+// purge removes the volumes that tell of destroyed sandboxes: the engine may be
+// somebody's.
+func purge(t testing.TB, host, owner string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	api := newClient(t, host)
+	list, err := api.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(
+		filters.Arg("label", "countersign.owner="+owner), filters.Arg("label", "countersign.part=gone"))})
+	require.NoError(t, err)
+	for _, v := range list.Volumes {
+		require.NoError(t, api.VolumeRemove(ctx, v.Name, true))
+	}
+}
+
 func importImage(host, ref string) error {
 	root, w := io.Pipe()
 	packed := make(chan error, 1)
@@ -205,6 +221,11 @@ func importImage(host, ref string) error {
 		return err
 	}
 	defer api.Close()
+	if _, err := api.ImageInspect(context.Background(), ref); err == nil {
+		root.Close()
+		<-packed
+		return nil // an engine that has been here before
+	}
 	env := "ENV HOME=/elsewhere LANG=C.UTF-8"
 	if ref == imageEnv {
 		env += " FROM_IMAGE=yes"

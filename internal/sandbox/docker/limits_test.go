@@ -34,6 +34,7 @@ func rigOn(t *testing.T, host string, change ...func(*docker.Config)) rig {
 	for _, c := range change {
 		c(&cfg)
 	}
+	t.Cleanup(func() { purge(t, host, cfg.Owner) })
 	b, err := docker.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, b.Close()) })
