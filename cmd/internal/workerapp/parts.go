@@ -71,6 +71,7 @@ func (a *App) sandboxes(ctx context.Context) (*sandbox.Activities, error) {
 		if err != nil {
 			return nil, err
 		}
+		a.engine = engine
 		offers = append(offers, sandbox.Offer{Backend: engine, Queue: a.hostQueue(), Host: a.host})
 	}
 	temp, err := a.tempDir()

@@ -16,6 +16,7 @@ import (
 	"github.com/countersign/countersign/internal/blob"
 	"github.com/countersign/countersign/internal/config"
 	"github.com/countersign/countersign/internal/config/datadir"
+	"github.com/countersign/countersign/internal/sandbox/docker"
 	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
@@ -52,7 +53,11 @@ type App struct {
 	lock    *datadir.Lock
 	store   *blob.Store
 	workers []worker.Worker
-	failed  chan error
+	// engine is the docker backend, where it is offered; stopReaping ends the look
+	// for its orphans.
+	engine      *docker.Backend
+	stopReaping func()
+	failed      chan error
 }
 
 // Start locks this host's sandboxes, makes sure that the namespace has the
@@ -91,6 +96,11 @@ func (a *App) start(ctx context.Context) error {
 			return fmt.Errorf("starting worker on %s: %w", p.queue, err)
 		}
 		a.workers = append(a.workers, w)
+	}
+	if a.engine != nil {
+		rctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		a.stopReaping = cancel
+		go a.reap(rctx, a.engine)
 	}
 	a.Log.Info("Worker is up", "host", a.host, telemetry.KeyNamespace, a.Config.Temporal.Namespace)
 	return nil
@@ -142,8 +152,14 @@ func (a *App) Stop() error {
 		w.Stop()
 	}
 	var err error
+	if a.engine != nil {
+		if a.stopReaping != nil {
+			a.stopReaping()
+		}
+		err = a.engine.Close()
+	}
 	if a.store != nil {
-		err = a.store.Close()
+		err = errors.Join(err, a.store.Close())
 	}
 	return errors.Join(err, a.lock.Release())
 }
