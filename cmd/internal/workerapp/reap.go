@@ -50,7 +50,8 @@ func (a *App) reapOnce(ctx context.Context, engine *docker.Backend, sessions *co
 	}
 }
 
-// kept reports whether a session still has the generation. An unanswered
+// kept reports whether a session has the generation, or one is being made for it.
+// An unanswered
 // question is an error: nothing is removed on a guess.
 func kept(ctx context.Context, sessions *control.Client, session string, generation int) (bool, error) {
 	st, err := sessions.TurnState(ctx, session)
@@ -62,5 +63,5 @@ func kept(ctx context.Context, sessions *control.Client, session string, generat
 	case st.Header.Liveness == workflows.LivenessDestroyed || st.Sandbox == nil:
 		return false, nil
 	}
-	return st.Sandbox.Backend == docker.Name && st.Sandbox.Generation >= generation, nil
+	return st.Sandbox.Backend == docker.Name && generation >= st.Sandbox.Generation, nil
 }
