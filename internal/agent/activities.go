@@ -11,6 +11,7 @@ import (
 
 	"github.com/countersign/countersign/internal/agent/offline"
 	"github.com/countersign/countersign/internal/agent/transcript"
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
@@ -53,6 +54,8 @@ type Options struct {
 	CacheBytes int
 	// Transport makes the HTTP requests; nil takes a transport of our own.
 	Transport http.RoundTripper
+	// Mask masks what is shown of a tool call; nil knows the shapes of secrets only.
+	Mask *mask.Masker
 	// Logger may be nil.
 	Logger *slog.Logger
 }
@@ -66,6 +69,7 @@ type Activities struct {
 	offline      *client
 	defaultModel string
 	prices       map[string]Price
+	mask         *mask.Masker
 	log          *slog.Logger
 }
 
@@ -82,6 +86,7 @@ func New(o Options) (*Activities, error) {
 		transcripts:  transcript.NewStore(o.Blobs, o.CacheBytes),
 		defaultModel: o.Model,
 		prices:       o.Prices,
+		mask:         o.Mask,
 		log:          o.Logger.With(telemetry.KeyComponent, "agent"),
 	}
 	a.offline = newClient(clientOptions{
@@ -163,7 +168,7 @@ func (a *Activities) callModel(ctx context.Context, in workflows.ModelInput, b *
 	if err != nil {
 		return workflows.ModelResult{}, err
 	}
-	read := &reader{texts: a.texts, in: in, model: model, at: time.Now().UTC(), used: callIDs(all)}
+	read := &reader{texts: a.texts, mask: a.mask, in: in, model: model, at: time.Now().UTC(), used: callIDs(all)}
 	if err := read.response(ctx, response); err != nil {
 		return workflows.ModelResult{}, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/countersign/countersign/internal/agent/tooloutput"
 	"github.com/countersign/countersign/internal/agent/transcript"
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -40,6 +41,7 @@ var (
 // of what the model wrote.
 type reader struct {
 	texts texts
+	mask  *mask.Masker
 	in    workflows.ModelInput
 	model string
 	at    time.Time
@@ -163,9 +165,9 @@ func (r *reader) call(ctx context.Context, o *orderedObject, it outputItemFields
 		return nil
 	}
 	call := workflows.ToolCall{CallID: id, Tool: cut(clean(it.Name), 64), Bad: bad}
-	call.Shown = cut(clean(shown), workflows.MaxShownCommand)
+	call.Shown = cut(r.mask.Text(clean(shown)), workflows.MaxShownCommand)
 	if bad != "" {
-		call.Shown = cut(clean(it.Name+" "+arguments), workflows.MaxShownCommand/4)
+		call.Shown = cut(r.mask.Text(clean(it.Name+" "+arguments)), workflows.MaxShownCommand/4)
 		r.calls = append(r.calls, call)
 		return nil
 	}

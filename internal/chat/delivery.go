@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
@@ -42,13 +43,16 @@ type Delivery struct {
 	Poster Poster
 	Views  Views
 	Blobs  Blobs
-	Log    *slog.Logger
+	// Mask takes secrets out of all that is posted; nil knows their shapes only.
+	Mask *mask.Masker
+	Log  *slog.Logger
 }
 
 // OpenThread opens a new session's thread and returns it with its ID.
 func (d *Delivery) OpenThread(ctx context.Context, in workflows.OpenThreadInput) (workflows.Thread, error) {
 	stop := beat(ctx, nil)
 	defer stop()
+	in.Title = d.Mask.Text(in.Title)
 	t, err := d.Poster.OpenThread(ctx, in)
 	if err != nil {
 		return t, d.fail(ctx, "opening the thread", err)
@@ -211,7 +215,7 @@ func (d *Delivery) refreshDelay(attempt int32) time.Duration {
 	return min(delay, l.MaxRefresh)
 }
 
-// content reads what a message should show now.
+// content reads what a message should show now, masked.
 func (d *Delivery) content(ctx context.Context, workflowID string, t workflows.Thread, key string) (Content, error) {
 	v, err := d.Views.Message(ctx, workflowID, key)
 	if err != nil {
@@ -224,7 +228,7 @@ func (d *Delivery) content(ctx context.Context, workflowID string, t workflows.T
 	if len(v.Running) > 0 && v.Turn != nil {
 		c.View.Turn = d.withTails(ctx, workflowID, *v.Turn)
 	}
-	return c, nil
+	return masked(d.Mask, c), nil
 }
 
 // withTails fills in the live tails. Without them, when the server does not say,

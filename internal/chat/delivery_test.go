@@ -2,6 +2,7 @@ package chat_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/chat/chattest"
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -381,4 +383,43 @@ func TestRefreshDelayGrowsToItsBound(t *testing.T) {
 	last := delays[len(delays)-1]
 	require.GreaterOrEqual(t, last, 30*time.Second)
 	require.Less(t, last, 35*time.Second)
+}
+
+// Whatever a view holds, no secret reaches the platform.
+func TestNothingIsPostedWithASecret(t *testing.T) {
+	t.Parallel()
+	shape, known := "ghp_"+strings.Repeat("a1B2", 9), "swordfish-one"
+	text := "x " + shape + " y " + known + " z"
+	w := &wall{}
+	d, s := newDelivery(w)
+	d.Mask = mask.New(known)
+	s.SetView(workflows.MessageView{
+		Key: "notice-1", Kind: workflows.KindApproval, Version: 1, Text: workflows.TextRef{Text: text},
+		Header: &workflows.HeaderView{Title: text, Notice: text},
+		Turn:   &workflows.TurnView{Error: text, Hint: text, Calls: []workflows.CallView{{Command: text, Tail: text, Note: text}}},
+		Approval: &workflows.ApprovalView{
+			Command: workflows.TextRef{Text: text}, Reasons: []string{text}, Text: text, Original: text, Remark: text,
+			Votes: []workflows.Vote{{Reason: text}}, State: workflows.ApprovalPending, Displayable: true,
+		},
+	})
+	all := &recorder{wall: w}
+	d.Poster = all
+	_, err := chattest.Deliver(t, d, workflows.ActivityPostMessage, post("notice-1"))
+	require.NoError(t, err)
+	data, err := json.Marshal(all.last)
+	require.NoError(t, err)
+	require.NotContains(t, string(data), shape)
+	require.NotContains(t, string(data), known)
+	require.Equal(t, "x ghp_"+mask.Mark+" y "+mask.Mark+" z", all.last.View.Approval.Command.Text)
+}
+
+// recorder keeps what was posted last.
+type recorder struct {
+	*wall
+	last chat.Content
+}
+
+func (r *recorder) Post(ctx context.Context, c chat.Content) (string, error) {
+	r.last = c
+	return r.wall.Post(ctx, c)
 }

@@ -12,10 +12,12 @@
 package config
 
 import (
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/contrib/envconfig"
 
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/telemetry"
 )
 
@@ -182,4 +184,17 @@ func (c *Config) Secrets() []Secret {
 		}
 	}
 	return all
+}
+
+// Mask masks every secret that is set, and the shapes of others, in what people
+// read. Of name=token it masks the token.
+func (c *Config) Mask() *mask.Masker {
+	var values []string
+	for _, s := range c.Secrets() {
+		values = append(values, s.Reveal())
+		if _, token, ok := strings.Cut(s.Reveal(), "="); ok {
+			values = append(values, token)
+		}
+	}
+	return mask.New(values...)
 }

@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/policy"
 	"github.com/countersign/countersign/internal/workflows"
 )
@@ -96,7 +97,9 @@ type Config struct {
 	Roots []string
 	// TempDir takes snapshots while they are made.
 	TempDir string
-	Log     *slog.Logger
+	// Mask masks what people read; nil knows the shapes of secrets only.
+	Mask *mask.Masker
+	Log  *slog.Logger
 }
 
 // Activities drives sandboxes for workflows. Its exported methods are registered

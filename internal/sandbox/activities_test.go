@@ -20,6 +20,7 @@ import (
 
 	"github.com/countersign/countersign/internal/blob"
 	"github.com/countersign/countersign/internal/blob/execlog"
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/policy"
 	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/local"
@@ -218,7 +219,7 @@ func TestJudge(t *testing.T) {
 	r := newRig(t)
 	j := r.judge(toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "rm -rf x"}))
 	require.Equal(t, "risky", j.Tier)
-	require.Equal(t, []string{"segment 1: it is risky"}, j.Reasons)
+	require.Equal(t, []string{"it is risky"}, j.Reasons)
 	require.Equal(t, r.ref.Root, j.Cwd)
 	require.Equal(t, 60*time.Second, j.Timeout)
 	require.Equal(t, 5, j.Rule.Required)
@@ -608,4 +609,48 @@ func TestOthersAreHeld(t *testing.T) {
 	require.NoError(t, <-done)
 	require.Positive(t, ran)
 	require.NotContains(t, r.shell("cat result").Output.Text, "BAD")
+}
+
+// A secret in a command is masked wherever people read it, and nowhere else.
+func TestSecretsAreMaskedForPeopleOnly(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	secret := "xoxb-" + strings.Repeat("1a2B", 8)
+	shell := func(command string) workflows.ToolCall {
+		return toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: command})
+	}
+	command := `rm -f x; echo "Authorization: Bearer ` + secret + `" | tee out`
+	c := shell(command)
+	j := r.judge(c)
+	require.Equal(t, `rm -f x; echo "Authorization: Bearer `+mask.Mark+`" | tee out`, j.Command.Text)
+	other := r.judge(shell(strings.Replace(command, secret, secret+"9", 1)))
+	require.Equal(t, j.Command, other.Command)
+	require.NotEqual(t, j.Digest, other.Digest, "the digest binds what is masked")
+
+	res := r.run(r.runInput(c, j))
+	require.Equal(t, workflows.CallCompleted, res.State, "what was judged is what runs")
+	require.Equal(t, "Authorization: Bearer "+mask.Mark, res.Tail)
+	require.Equal(t, "Authorization: Bearer "+secret+"\n", r.log("exec-1", execlog.Stdout))
+	require.Contains(t, r.shell("cat out").Output.Text, secret)
+
+	require.NoError(t, os.WriteFile(filepath.Join(r.ref.WorkspacePath, "s.sh"), []byte("TOKEN="+secret+" ./deploy\n"), 0o644))
+	j = r.judge(shell("sh s.sh"))
+	detail, err := r.blobs.Get(t.Context(), j.Detail)
+	require.NoError(t, err)
+	require.Contains(t, string(detail), "TOKEN="+mask.Mark+" ./deploy")
+	require.NotContains(t, string(detail), secret)
+}
+
+func TestMaskedCommandCannotBeEdited(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "rm -f x; TOKEN=abcd1234 env"})
+	in := workflows.JudgeInput{WorkflowID: session, Sandbox: r.ref, Call: c, Edit: r.judge(c).Command.Text + " | wc"}
+	_, err := call[workflows.Judgement](r, r.acts.JudgeToolCall, in)
+	require.Equal(t, sandbox.ErrTypeRefused, errType(err))
+	require.ErrorContains(t, err, "The command holds masked secrets and cannot be edited here")
+	in.Edit = "rm -f y"
+	j, err := call[workflows.Judgement](r, r.acts.JudgeToolCall, in)
+	require.NoError(t, err)
+	require.Equal(t, "rm -f y", j.Command.Text)
 }

@@ -208,7 +208,7 @@ func (a *Activities) saveDetail(ctx context.Context, c act) (string, error) {
 	if c.tool == workflows.ToolShell && len(c.binding.Runs) > 0 {
 		t.WriteString("\nWhat these files load in turn is not covered.\n")
 	}
-	return a.cfg.Blobs.Put(ctx, "details", []byte(strings.TrimLeft(t.String(), "\n")))
+	return a.cfg.Blobs.Put(ctx, "details", []byte(a.cfg.Mask.Text(strings.TrimLeft(t.String(), "\n"))))
 }
 
 // CheckBinding tells whether what a digest binds is still so.

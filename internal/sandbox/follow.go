@@ -74,7 +74,7 @@ func (f *follower) progress() workflows.ExecProgress {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return workflows.ExecProgress{
-		ExecID: f.in.ExecID, Tail: tailText(f.tail), StdoutBytes: f.bytes[0], StderrBytes: f.bytes[1],
+		ExecID: f.in.ExecID, Tail: tailText(f.tail, f.a.cfg.Mask), StdoutBytes: f.bytes[0], StderrBytes: f.bytes[1],
 	}
 }
 
@@ -267,7 +267,7 @@ func (f *follower) whyFailed(ctx context.Context) string {
 	var out bytes.Buffer
 	_ = f.s.Attach(ctx, f.in.ExecID, Stderr, 0, &limitedBuffer{&out, 1 << 10})
 	if line := firstLine(clean(out.String())); line != "" {
-		return "It could not be started: " + line + "."
+		return "It could not be started: " + f.a.cfg.Mask.Text(line) + "."
 	}
 	return "It could not be started."
 }

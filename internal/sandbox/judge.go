@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/policy"
 	"github.com/countersign/countersign/internal/workflows"
 )
@@ -66,7 +67,7 @@ func (a *Activities) JudgeToolCall(ctx context.Context, in workflows.JudgeInput)
 	c, err := a.read(ctx, s, in.Sandbox, in.Call)
 	var bad badCall
 	if errors.As(err, &bad) {
-		return workflows.Judgement{Tier: policy.Forbidden.String(), Bad: string(bad), PolicyVersion: a.cfg.Gate.Version()}, nil
+		return workflows.Judgement{Tier: policy.Forbidden.String(), Bad: a.cfg.Mask.Text(string(bad)), PolicyVersion: a.cfg.Gate.Version()}, nil
 	}
 	if err != nil {
 		return workflows.Judgement{}, activityError(ctx, err)
@@ -85,6 +86,9 @@ func (a *Activities) edited(ctx context.Context, in workflows.JudgeInput) (*work
 	if in.Call.Tool != workflows.ToolShell {
 		return nil, Refuse("Only a shell command can be changed.")
 	}
+	if strings.Contains(in.Edit, mask.Mark) {
+		return nil, Refuse("The command holds masked secrets and cannot be edited here: what was masked would be lost.")
+	}
 	text, err := a.getText(ctx, in.Call.Args)
 	if err != nil {
 		return nil, err
@@ -102,12 +106,13 @@ func (a *Activities) edited(ctx context.Context, in workflows.JudgeInput) (*work
 	return &ref, err
 }
 
-// judgement is what history keeps of a verdict.
+// judgement is what history keeps of a verdict. What people read of it is masked;
+// what its digest binds is not.
 func (a *Activities) judgement(ctx context.Context, c act, channel string) (workflows.Judgement, error) {
 	v := c.verdict
 	j := workflows.Judgement{
 		Tier: v.Tier.String(), Displayable: v.Displayable, Cwd: c.cwd, Timeout: c.timeout,
-		PolicyVersion: a.cfg.Gate.Version(), Reasons: reasons(v),
+		PolicyVersion: a.cfg.Gate.Version(), Reasons: a.reasons(v),
 	}
 	if c.tool != workflows.ToolShell {
 		j.Cwd = ""
@@ -116,7 +121,7 @@ func (a *Activities) judgement(ctx context.Context, c act, channel string) (work
 	if j.Digest, err = a.saveBinding(ctx, c.binding); err != nil {
 		return j, err
 	}
-	if j.Command, err = a.putText(ctx, "commands", v.Display); err != nil {
+	if j.Command, err = a.putText(ctx, "commands", a.cfg.Mask.Text(v.Display)); err != nil {
 		return j, err
 	}
 	if v.Tier == policy.Risky || v.Tier == policy.Critical {
@@ -130,7 +135,7 @@ func (a *Activities) judgement(ctx context.Context, c act, channel string) (work
 
 // reasons are sentences for people; where the command has one segment its number
 // says nothing.
-func reasons(v policy.Verdict) []string {
+func (a *Activities) reasons(v policy.Verdict) []string {
 	var out []string
 	one := !slices.ContainsFunc(v.Reasons, func(r policy.Reason) bool { return r.Segment > 1 })
 	for _, r := range v.Reasons {
@@ -141,7 +146,7 @@ func reasons(v policy.Verdict) []string {
 			out = append(out, fmt.Sprintf("and %d more", len(v.Reasons)-maxReasons))
 			break
 		}
-		out = append(out, cutText(r.String(), maxReasonLen))
+		out = append(out, cutText(a.cfg.Mask.Text(r.String()), maxReasonLen))
 	}
 	return out
 }

@@ -86,7 +86,7 @@ func (r *run) settle(ctx context.Context, res workflows.ToolResult, err error) (
 // ended is the result of a call that has no output of its own.
 func (r *run) ended(ctx context.Context, state, why string) (workflows.ToolResult, error) {
 	out, err := r.a.putText(ctx, "outputs", r.a.cfg.Format(Output{State: state, Note: why}))
-	return workflows.ToolResult{State: state, Error: why, Output: out}, err
+	return workflows.ToolResult{State: state, Error: r.a.cfg.Mask.Text(why), Output: out}, err
 }
 
 // shell starts the exec unless it was started, and follows it.

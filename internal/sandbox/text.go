@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -65,9 +66,10 @@ const (
 var ansi = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])`)
 
 // tailText returns the last lines of output for people: without colours, as a
-// progress bar last looked, at most 10 lines and 1 KiB.
-func tailText(output []byte) string {
-	s := ansi.ReplaceAllString(clean(string(output)), "")
+// progress bar last looked, masked, at most 10 lines and 1 KiB.
+func tailText(output []byte, m *mask.Masker) string {
+	// What is masked may begin in lines that are not shown.
+	s := m.Text(ansi.ReplaceAllString(clean(string(output)), ""))
 	lines := strings.Split(strings.TrimRight(s, "\r\n"), "\n")
 	lines = lines[max(0, len(lines)-tailLines):]
 	for i, line := range lines {
@@ -82,7 +84,7 @@ func tailText(output []byte) string {
 			return r
 		}, line)
 	}
-	s = strings.Join(lines, "\n")
+	s = m.Text(strings.Join(lines, "\n"))
 	for cut := len(s) - tailBytes; cut > 0 && cut < len(s); cut++ {
 		if utf8.RuneStart(s[cut]) {
 			return s[cut:]

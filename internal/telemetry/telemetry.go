@@ -4,7 +4,7 @@
 // what varies is in attributes whose keys are the Key constants. A [Secret]
 // never prints its value; values registered with [Options] are cut from every
 // line as well, so that a secret inside somebody else's error text does not
-// reach the log either.
+// reach the log either. So is what has the shape of a token; see package mask.
 package telemetry
 
 import (
@@ -15,6 +15,8 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+
+	"github.com/countersign/countersign/internal/mask"
 )
 
 // Attribute keys, one spelling for each thing that logs name.
@@ -58,10 +60,7 @@ func NewLogger(w io.Writer, o Options) (*slog.Logger, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cut := newCutter(w, o.Secrets); cut != nil {
-		w = cut
-	}
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})), nil
+	return slog.New(slog.NewJSONHandler(newCutter(w, o.Secrets), &slog.HandlerOptions{Level: level})), nil
 }
 
 // ParseLevel reads debug, info, warn or error in any case; empty means info.
@@ -79,12 +78,14 @@ func ParseLevel(s string) (slog.Level, error) {
 	return 0, fmt.Errorf("unknown log level %q: use debug, info, warn or error", s)
 }
 
-// cutter replaces secrets in what is written through it. slog's handlers write
+// cutter replaces secrets in what is written through it: the values it was given,
+// and what has the shape of one. slog's handlers write
 // one whole line a call, so no secret is split between two writes.
 type cutter struct {
 	mu     sync.Mutex
 	w      io.Writer
 	values [][]byte
+	shapes mask.Masker
 }
 
 func newCutter(w io.Writer, secrets []Secret) *cutter {
@@ -100,9 +101,6 @@ func newCutter(w io.Writer, secrets []Secret) *cutter {
 			}
 		}
 	}
-	if len(c.values) == 0 {
-		return nil
-	}
 	return c
 }
 
@@ -113,6 +111,7 @@ func (c *cutter) Write(p []byte) (int, error) {
 			line = bytes.ReplaceAll(line, v, []byte(Redacted))
 		}
 	}
+	line = c.shapes.Bytes(line)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, err := c.w.Write(line); err != nil {

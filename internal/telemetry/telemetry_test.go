@@ -55,3 +55,14 @@ func TestUnknownLevel(t *testing.T) {
 	_, err := telemetry.NewLogger(&bytes.Buffer{}, telemetry.Options{Level: "loud"})
 	require.ErrorContains(t, err, `"loud"`)
 }
+
+func TestLoggerMasksTokens(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log, err := telemetry.NewLogger(&out, telemetry.Options{})
+	require.NoError(t, err)
+	log.Info("Calling", telemetry.KeyError, `curl -H "Authorization: Bearer xoxb-1234567890-abc"`, "commit", "2fd4e1c67a2d28fced849ee1bb76e7391b93eb12")
+	require.NotContains(t, out.String(), "1234567890-abc")
+	require.Contains(t, out.String(), "2fd4e1c67a2d28fced849ee1bb76e7391b93eb12")
+	require.True(t, json.Valid(out.Bytes()), out.String())
+}

@@ -114,7 +114,7 @@ func (a *App) startWeb(run context.Context, sessions *control.Client) error {
 	if err != nil {
 		return err
 	}
-	delivery := &chat.Delivery{Poster: a.web.Poster(), Views: sessions, Blobs: a.store, Log: a.Log}
+	delivery := &chat.Delivery{Poster: a.web.Poster(), Views: sessions, Blobs: a.store, Mask: a.Config.Mask(), Log: a.Log}
 	thread := workflows.Thread{Platform: workflows.PlatformWeb, Team: workflows.WebTeam}
 	if err := a.serve(thread.PostQueue(), webPolls, delivery); err != nil {
 		return errors.Join(err, a.web.Close())

@@ -48,7 +48,7 @@ func (a *App) startSlack(ctx, run context.Context, sessions *control.Client) err
 	post, edit := app.Queues()
 	a.pace(ctx, sessions, post, control.Pace{PerKey: slackPosts})
 	a.pace(ctx, sessions, edit, control.Pace{Queue: slackEdits})
-	delivery := &chat.Delivery{Poster: app.Poster(), Views: sessions, Blobs: a.store, Log: a.Log}
+	delivery := &chat.Delivery{Poster: app.Poster(), Views: sessions, Blobs: a.store, Mask: a.Config.Mask(), Log: a.Log}
 	for _, queue := range []string{post, edit} {
 		if err := a.serve(queue, 1, delivery); err != nil {
 			return err

@@ -25,7 +25,7 @@ import (
 func (a *App) parts(ctx context.Context) ([]part, error) {
 	models, err := agent.New(agent.Options{
 		Blobs: a.store, APIKey: a.Config.OpenAI.APIKey, BaseURL: a.Config.OpenAI.BaseURL,
-		Model: a.Config.OpenAI.Model, Logger: a.Log,
+		Model: a.Config.OpenAI.Model, Mask: a.Config.Mask(), Logger: a.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -88,6 +88,7 @@ func (a *App) sandboxes(ctx context.Context) (*sandbox.Activities, error) {
 		},
 		Workspace: a.Config.Sandbox.Workspace,
 		TempDir:   temp,
+		Mask:      a.Config.Mask(),
 		Log:       a.Log,
 	}), nil
 }
