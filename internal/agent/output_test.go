@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/countersign/countersign/internal/agent"
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -209,4 +210,14 @@ func TestLongTextsAreReferences(t *testing.T) {
 	require.Equal(t, workflows.ErrTypeNotFound, applicationError(t, err).Type())
 	_, err = b.call(workflows.ModelInput{Transcript: "transcripts/x/000001-00000000000000000000000000000000.json"})
 	require.Equal(t, workflows.ErrTypeNotFound, applicationError(t, err).Type())
+}
+
+func TestShownIsMaskedAndArgumentsAreNot(t *testing.T) {
+	t.Parallel()
+	token := "ghp_" + strings.Repeat("a1B2", 9)
+	s := newServer(t, output(calls("a", "shell", `{"command":"GH=1 gh --x `+token+`"}`), calls("b", "none", `{"k":"`+token+`"}`)))
+	got := newBench(t, s.options(agent.Options{})).must(workflows.ModelInput{Append: []workflows.Item{message("hi")}})
+	require.Equal(t, "GH=1 gh --x ghp_"+mask.Mark, got.Calls[0].Shown)
+	require.Contains(t, got.Calls[0].Args.Text, token)
+	require.Equal(t, `none {"k":"ghp_`+mask.Mark+`"}`, got.Calls[1].Shown)
 }

@@ -36,7 +36,7 @@ type ReviewFile struct {
 
 // Review reads what stands behind an approval card.
 func (r *Router) Review(ctx context.Context, a workflows.ApprovalView) (Review, error) {
-	v := Review{Cwd: a.Cwd, Backend: a.Backend, Tier: a.Tier, Reasons: a.Reasons, Digest: a.Digest, Original: a.Original}
+	v := Review{Cwd: a.Cwd, Backend: a.Backend, Tier: a.Tier, Reasons: r.Mask.Texts(a.Reasons), Digest: a.Digest, Original: r.Mask.Text(a.Original)}
 	if a.EditedBy != nil {
 		v.EditedBy = r.Style.Person(*a.EditedBy)
 	}
@@ -44,6 +44,7 @@ func (r *Router) Review(ctx context.Context, a workflows.ApprovalView) (Review, 
 	if v.Command, err = GetText(ctx, r.Blobs, a.Command); err != nil {
 		return v, reviewFailed(err)
 	}
+	v.Command = r.Mask.Text(v.Command)
 	if a.Detail == "" {
 		return v, nil
 	}
@@ -51,6 +52,7 @@ func (r *Router) Review(ctx context.Context, a workflows.ApprovalView) (Review, 
 	if err != nil {
 		return v, reviewFailed(err)
 	}
+	data = r.Mask.Bytes(data)
 	var detail struct {
 		Env   []string     `json:"env"`
 		Files []ReviewFile `json:"files"`

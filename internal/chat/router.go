@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -28,6 +29,8 @@ type Router struct {
 	// [VerbRun]. Nil allows everybody. Decisions are not asked about: the workflow
 	// knows who may decide.
 	Allow func(ctx context.Context, by workflows.Actor, verb Verb, t workflows.Thread) *Error
+	// Mask takes secrets out of replies and reviews; nil knows their shapes only.
+	Mask *mask.Masker
 }
 
 // Command carries out addressed text: a command or a task. The error is an
@@ -40,8 +43,15 @@ func (r *Router) Command(ctx context.Context, ev Event) (Reply, error) {
 	return r.Do(ctx, ev, c)
 }
 
-// Do carries out a command that was parsed, or built from typed options.
+// Do carries out a command that was parsed, or built from typed options. What
+// the reply shows is masked.
 func (r *Router) Do(ctx context.Context, ev Event, c Command) (Reply, error) {
+	reply, err := r.do(ctx, ev, c)
+	reply.Text, reply.Title = r.Mask.Text(reply.Text), r.Mask.Text(reply.Title)
+	return reply, err
+}
+
+func (r *Router) do(ctx context.Context, ev Event, c Command) (Reply, error) {
 	if err := r.available(c.Backend); err != nil {
 		return Reply{}, err
 	}

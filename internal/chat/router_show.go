@@ -79,7 +79,7 @@ func (r *Router) list(ctx context.Context, ev Event) (Reply, error) {
 
 // row is one session in a list.
 func (r *Router) row(row workflows.SessionRow, here workflows.Thread) string {
-	parts := []string{r.linked(row.Thread, row.Title), row.Backend}
+	parts := []string{r.linked(row.Thread, r.Mask.Text(row.Title)), row.Backend}
 	parts = append(parts, r.Style.Liveness(workflows.HeaderView{Liveness: row.Liveness}), "by "+Escape(r.Style.Person(row.By)))
 	if row.WorkflowID == here.WorkflowID() {
 		parts = append(parts, "this thread")
@@ -114,7 +114,7 @@ func (r *Router) status(ctx context.Context, ev Event) (Reply, error) {
 		return Reply{}, failure(err)
 	}
 	lines := []string{
-		"**" + Escape(st.Header.Title) + "**",
+		"**" + Escape(r.Mask.Text(st.Header.Title)) + "**",
 		Escape(r.Style.HeaderLine(st.Header)),
 		fmt.Sprintf("- %s since %s", Count(st.Turns, "turn", "turns"), r.Style.Clock(st.StartedAt)),
 	}
@@ -158,6 +158,7 @@ func (r *Router) history(ctx context.Context, ev Event) (Reply, error) {
 	}
 	var b strings.Builder
 	for _, t := range h.Turns {
+		t.Messages, t.Commands, t.Answer = r.Mask.Texts(t.Messages), r.Mask.Texts(t.Commands), r.Mask.Text(t.Answer)
 		fmt.Fprintf(&b, "**Turn %d** · %s · %s\n\n", t.Number, r.Style.Clock(t.At), t.State)
 		for _, m := range t.Messages {
 			b.WriteString("> " + Escape(Cut(m, 300)) + "\n\n")

@@ -2,6 +2,7 @@ package chat_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/chat/chattest"
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -218,4 +220,21 @@ func TestClickThatTheSessionRejects(t *testing.T) {
 		_, err := r.Click(t.Context(), chat.Click{Thread: room, Button: button, ApprovalID: "17.a1", By: ada})
 		require.ErrorAs(t, err, &e, button)
 	}
+}
+
+func TestRepliesAndReviewsAreMasked(t *testing.T) {
+	t.Parallel()
+	r, s := newRouter()
+	token := "ghp_" + strings.Repeat("a1B2", 9)
+	s.Past = workflows.History{Turns: []workflows.HistoryTurn{{Number: 1, Messages: []string{token}, Commands: []string{token}, Answer: token}}}
+	reply, err := r.Command(t.Context(), inRoom("history"))
+	require.NoError(t, err)
+	require.NotContains(t, reply.Text, "a1B2")
+	require.Contains(t, reply.Text, mask.Mark)
+	a := request()
+	a.Command.Text, a.Original, a.Reasons = "gh "+token, token, []string{token}
+	v, err := r.Review(t.Context(), a)
+	require.NoError(t, err)
+	require.NotContains(t, v.Text(), "a1B2")
+	require.Equal(t, a.Digest, v.Digest)
 }

@@ -108,6 +108,7 @@ func (a *App) startWeb(run context.Context, sessions *control.Client) error {
 		Sessions: sessions, Blobs: a.store,
 		Outputs:  func(workflowID string) web.OutputReader { return execlog.New(a.store, workflowID) },
 		Allow:    a.allow(sessions),
+		Mask:     a.Config.Mask(),
 		Backends: backends(a.Config), Models: []string{a.Config.OpenAI.Model}, Offline: a.Config.OpenAI.Offline(),
 		Page: page.FS, PagePolicy: page.ContentSecurityPolicy, Log: a.Log,
 	})

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/countersign/countersign/internal/chat"
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
@@ -98,7 +99,9 @@ type Deps struct {
 	Backends []string
 	// Allow is asked after the adapter's own rules; see [chat.Router.Allow].
 	Allow func(ctx context.Context, by workflows.Actor, verb chat.Verb, t workflows.Thread) *chat.Error
-	Log   *slog.Logger
+	// Mask is [chat.Router.Mask].
+	Mask *mask.Masker
+	Log  *slog.Logger
 	// HTTP is used for all calls; nil is a client with a time-out of 20 s.
 	HTTP *http.Client
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/countersign/countersign/internal/chat"
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
@@ -57,6 +58,8 @@ type Options struct {
 
 	Sessions Sessions
 	Blobs    chat.Blobs
+	// Mask is [chat.Router.Mask].
+	Mask *mask.Masker
 	// Outputs opens the outputs of the session with a workflow ID.
 	Outputs func(workflowID string) OutputReader
 	// Allow is [chat.Router.Allow].
@@ -124,7 +127,7 @@ func (s *Server) setUp(ctx context.Context) error {
 		names = append(names, b.Name)
 	}
 	s.router = &chat.Router{
-		Sessions: s.opt.Sessions, Blobs: s.opt.Blobs, Backends: names, Style: style, Allow: s.opt.Allow,
+		Sessions: s.opt.Sessions, Blobs: s.opt.Blobs, Backends: names, Style: style, Allow: s.opt.Allow, Mask: s.opt.Mask,
 		Link: func(t workflows.Thread) string { return "#/t/" + t.ID },
 	}
 	l, err := listen(ctx, s.opt.Listen, s.opt.AnyHost)
