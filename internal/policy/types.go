@@ -97,13 +97,24 @@ type Verdict struct {
 	PackageInstall bool
 }
 
-// Summary returns the reasons as one line for people.
+// maxSummary is how many reasons a summary names.
+const maxSummary = 6
+
+// Summary returns the reasons for the verdict's tier as one line for people.
 func (v Verdict) Summary() string {
-	parts := make([]string, 0, len(v.Reasons))
+	var parts []string
+	more := 0
 	for _, r := range v.Reasons {
-		if r.Tier == v.Tier {
+		switch {
+		case r.Tier != v.Tier:
+		case len(parts) == maxSummary:
+			more++
+		default:
 			parts = append(parts, r.String())
 		}
+	}
+	if more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(parts, "; ")
 }
