@@ -48,7 +48,7 @@ func (c *Client) RequestSession(ctx context.Context, r workflows.SessionRequest)
 
 func managerOptions(id string) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
-		ID: id, TaskQueue: workflows.TaskQueueReasoning,
+		ID: id, TaskQueue: workflows.TaskQueueReasoning, WorkflowTaskTimeout: workflows.TaskTimeout,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 	}
 }

@@ -324,7 +324,7 @@ func (s *manager) start(ctx workflow.Context, o *Opening) {
 	r.Thread = thread
 	id := thread.WorkflowID()
 	cctx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID: id, TaskQueue: TaskQueueReasoning,
+		WorkflowID: id, TaskQueue: TaskQueueReasoning, WorkflowTaskTimeout: TaskTimeout,
 		ParentClosePolicy:     enumspb.PARENT_CLOSE_POLICY_ABANDON,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 	})

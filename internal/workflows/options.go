@@ -10,6 +10,11 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
+// TaskTimeout bounds one workflow task of a session or manager: what was in hand
+// when a worker was killed is done again after it. A task takes milliseconds, the
+// replay of a whole run well under a second.
+const TaskTimeout = 5 * time.Second
+
 // forever retries until the activity succeeds or fails for good: the other side
 // is only away.
 func forever(first, most time.Duration) *temporal.RetryPolicy {
