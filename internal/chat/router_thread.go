@@ -8,8 +8,17 @@ import (
 	"github.com/countersign/countersign/internal/workflows"
 )
 
-// inThread carries out a command that was given in a session's thread.
+// inThread carries out a command that was given in a session's thread. Where no
+// session takes it, it says why.
 func (r *Router) inThread(ctx context.Context, ev Event, c Command) (Reply, error) {
+	reply, err := r.forSession(ctx, ev, c)
+	if isNoSession(err) {
+		return Reply{}, r.ended(ctx, ev.Thread)
+	}
+	return reply, err
+}
+
+func (r *Router) forSession(ctx context.Context, ev Event, c Command) (Reply, error) {
 	id := ev.Thread.WorkflowID()
 	switch c.Verb {
 	case VerbRun:

@@ -67,6 +67,9 @@ func TestDestroyWhileARequestWaits(t *testing.T) {
 		status, data, err := ada.request(http.MethodPost, "/threads/"+id+"/messages", map[string]string{"text": "/agent " + command})
 		require.NoError(t, err)
 		require.Contains(t, []int{http.StatusAccepted, http.StatusConflict}, status, "%s: %s", command, data)
+		if status == http.StatusConflict {
+			require.Contains(t, string(data), "destroyed", command)
+		}
 	}
 	th = ada.sees(t, id, "the thread stays as it is", func(th thread) bool { return th.Liveness == "destroyed" })
 	require.Len(t, th.all("turn"), 1)
