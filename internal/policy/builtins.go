@@ -52,15 +52,7 @@ func runCd(c *call) {
 	}
 	s := c.s
 	c.out = flow{known: true}
-	if c.name == "pushd" {
-		if len(args) == 0 || len(s.cwds) != 1 || s.cwdUnknown {
-			s.dirs = nil
-			s.loseCwd()
-		} else {
-			s.dirs = append(s.dirs[:len(s.dirs):len(s.dirs)], s.cwds[0])
-		}
-	}
-	if len(args) == 0 && c.name == "pushd" {
+	if c.name == "pushd" && !s.push(len(args) > 0) {
 		return
 	}
 	if len(args) == 0 {
@@ -80,7 +72,7 @@ func runCd(c *call) {
 		}
 		return
 	}
-	if !w.lit || w.glob || (c.name == "pushd" && strings.HasPrefix(w.text, "+")) {
+	if !w.lit || w.glob || strings.HasPrefix(w.text, "+") {
 		if w.flat && !s.cwdUnknown {
 			if p := s.resolve(w.path()); len(p) == 1 && s.inWorkspace(p[0]) {
 				s.setCwd(p[0])
@@ -108,6 +100,17 @@ func runCd(c *call) {
 	for _, p := range paths[1:] {
 		s.addCwd(p)
 	}
+}
+
+// push remembers where the shell is, and reports whether it goes on from there.
+func (s *scope) push(to bool) bool {
+	if !to || len(s.cwds) != 1 || s.cwdUnknown {
+		s.dirs = nil
+		s.loseCwd()
+		return to
+	}
+	s.dirs = append(s.dirs[:len(s.dirs):len(s.dirs)], s.cwds[0])
+	return true
 }
 
 func runPopd(c *call) {
