@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.temporal.io/sdk/client"
 
@@ -25,12 +26,15 @@ type auditCmd struct {
 type verifyCmd struct {
 	process.Flags
 	JSON    bool   `help:"Print one JSON object." name:"json"`
-	Session string `arg:"" help:"Workflow ID of the session, such as agent/slack/T1/C1/1700000000.000100." placeholder:"WORKFLOW-ID"`
+	Session string `arg:"" help:"Workflow ID of the session, such as agent/slack/T1/C1/1700000000.000100; of the browser chat the thread's ID is enough." placeholder:"WORKFLOW-ID"`
 }
 
 // Run verifies one record: exit code 0 when it is whole, 1 when it is not, with
 // what is wrong.
 func (c *verifyCmd) Run(ctx context.Context, e *process.Env) error {
+	if !strings.Contains(c.Session, "/") {
+		c.Session = workflows.Thread{Platform: workflows.PlatformWeb, Team: workflows.WebTeam, ID: c.Session}.WorkflowID()
+	}
 	if _, err := workflows.ParseWorkflowID(c.Session); err != nil {
 		return err
 	}

@@ -161,10 +161,21 @@ func (a *Activities) OpenSandbox(ctx context.Context, in workflows.OpenInput) (w
 		}
 	}
 	s, err := o.Backend.Open(ctx, spec)
+	if errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
+		return workflows.SandboxRef{}, temporal.NewApplicationError(unreachable(o.Backend.Name()), workflows.ErrTypeSandboxUnavailable, err)
+	}
 	if err != nil {
 		return workflows.SandboxRef{}, activityError(ctx, err)
 	}
 	return refOf(o, spec, s.Info()), nil
+}
+
+// unreachable says that a backend does not answer, by its own name.
+func unreachable(backend string) string {
+	if backend == "docker" {
+		return "Docker is not reachable on the worker. Start Docker, or move the session: `switch local`."
+	}
+	return "The backend " + backend + " does not answer. Try again, or move the session: `switch`."
 }
 
 func refOf(o Offer, spec Spec, info Info) workflows.SandboxRef {

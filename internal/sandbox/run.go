@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/countersign/countersign/internal/blob/execlog"
+	"github.com/countersign/countersign/internal/policy"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -135,11 +136,25 @@ func (r *run) start(ctx context.Context) (changed string, err error) {
 	if what, err := r.a.changed(ctx, r.in.Digest, c.binding); err != nil || what != "" {
 		return what, err
 	}
-	err = r.s.Start(ctx, ExecSpec{ID: r.in.ExecID, Command: c.command, Cwd: c.cwd, Limits: Limits{Timeout: r.in.Timeout}})
+	spec := ExecSpec{ID: r.in.ExecID, Command: c.command, Cwd: c.cwd, Limits: Limits{Timeout: r.in.Timeout}}
+	if c.verdict.Tier == policy.Safe {
+		spec.Env = lookOnly()
+	}
+	err = r.s.Start(ctx, spec)
 	if err == nil && len(c.binding.Runs) > 0 {
 		r.hold(ctx)
 	}
 	return "", err
+}
+
+// lookOnly is the environment of commands that were judged to read only: git
+// runs no hook, no pager and no file system monitor for them.
+func lookOnly() map[string]string {
+	return map[string]string{
+		"GIT_PAGER": "cat", "GIT_OPTIONAL_LOCKS": "0", "GIT_CONFIG_COUNT": "2",
+		"GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "false",
+		"GIT_CONFIG_KEY_1": "core.hooksPath", "GIT_CONFIG_VALUE_1": "/dev/null",
+	}
 }
 
 // hold waits while another exec could still change a script that has only just

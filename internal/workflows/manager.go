@@ -414,6 +414,10 @@ func (s *manager) fork(ctx workflow.Context, f ForkSession) (SessionResult, erro
 	if f.Backend != "" && !slices.Contains(s.set.Backends, f.Backend) {
 		return refusal(f.Backend + " is not available here. There is: " + strings.Join(s.set.Backends, ", ") + "."), nil
 	}
+	// The source may be starting this moment.
+	if err := workflow.Await(ctx, func() bool { return !s.starting(f.Source) }); err != nil {
+		return SessionResult{}, err
+	}
 	b, refused, err := s.source(ctx, f)
 	if err != nil || refused != "" {
 		return refusal(refused), err
@@ -434,6 +438,13 @@ func (s *manager) fork(ctx workflow.Context, f ForkSession) (SessionResult, erro
 		ID: f.ID, Thread: f.Thread, Title: title, Task: f.Task, Backend: f.Backend,
 		Workspace: b.Workspace, Model: b.Model, By: f.By, From: &b,
 	}})
+}
+
+// starting reports whether a session is being opened.
+func (s *manager) starting(id string) bool {
+	return slices.ContainsFunc(s.st.Opening, func(o *Opening) bool {
+		return o.active && o.Request.Thread.ID != "" && o.Request.Thread.WorkflowID() == id
+	})
 }
 
 // source asks the session for its boundary; a closed one's is in the registry.

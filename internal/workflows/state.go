@@ -27,6 +27,8 @@ type Settings struct {
 	Backends []string `json:"backends"`
 	// ForceContinueAsNew, in tests, continues as new after every so many steps.
 	ForceContinueAsNew int `json:"force_continue_as_new,omitempty"`
+	// OnlyModel: whatever a session names, Model answers, for lack of a key.
+	OnlyModel bool `json:"only_model,omitempty"`
 	// MaxSteps bounds the model calls of a turn.
 	MaxSteps int `json:"max_steps"`
 }

@@ -105,10 +105,11 @@ func (s *session) setModel(ctx workflow.Context, m SetModel) (Outcome, error) {
 	s.st.Model = name
 	s.header()
 	s.step(ctx)
-	if s.st.Turn != nil {
-		return Outcome{OutcomeRecorded, "From the next model call on: " + name + "."}, nil
+	text := "From the next turn on: " + name + "."
+	if s.set.OnlyModel && name != s.set.Model {
+		text += " No key is set on the worker, so until then the " + s.set.Model + " model answers."
 	}
-	return Outcome{OutcomeRecorded, "From the next turn on: " + name + "."}, nil
+	return Outcome{OutcomeRecorded, text}, nil
 }
 
 // switchBackend refuses what cannot be: a backend that no worker here has, or

@@ -134,8 +134,12 @@ func (a *App) workerOptions(p part) worker.Options {
 
 // settings are what this worker brings to the workflows it runs.
 func (a *App) settings() workflows.Settings {
+	model := a.Config.OpenAI.Model
+	if a.Config.OpenAI.Offline() {
+		model = config.ModelOffline
+	}
 	return workflows.Settings{
-		Model: a.Config.OpenAI.Model, Backend: a.Config.Sandbox.Backend,
+		Model: model, OnlyModel: a.Config.OpenAI.Offline(), Backend: a.Config.Sandbox.Backend,
 		Backends: a.Config.Backends(), ForceContinueAsNew: a.ForceContinueAsNew,
 	}
 }

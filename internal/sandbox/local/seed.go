@@ -58,12 +58,34 @@ func copySeed(ctx context.Context, src, dst, dataDir string) error {
 		if rel == ".git" || strings.HasPrefix(rel, ".git/") {
 			return false // half a repository is none
 		}
-		return within(dataDir, filepath.Join(src, rel)) || ignored.match(rel, dir)
+		return within(dataDir, filepath.Join(src, rel)) || ignored.match(rel, dir) || inDataDir(src, rel)
 	}}
 	if err := c.copy(src); err != nil {
 		return fmt.Errorf("copying the workspace: %w", err)
 	}
 	return c.times()
+}
+
+// dataDirMarks are files that a data directory of this program has: one that lies
+// in a workspace, of another process or an earlier one, holds its token and every
+// session's files, and is never copied.
+var dataDirMarks = []string{"host_id", "worker.lock"}
+
+// inDataDir tells whether rel, below src, is a data directory or lies in one.
+func inDataDir(src, rel string) bool {
+	for dir := path.Clean(rel); dir != "." && dir != "/"; dir = path.Dir(dir) {
+		all := true
+		for _, mark := range dataDirMarks {
+			if _, err := os.Lstat(filepath.Join(src, dir, mark)); err != nil {
+				all = false
+				break
+			}
+		}
+		if all {
+			return true
+		}
+	}
+	return false
 }
 
 // within tells whether p is dir or lies below it.
