@@ -62,6 +62,9 @@ func (s *scope) arithmAssign(x syntax.ArithmExpr) {
 	for _, p := range w.Parts {
 		if pe, ok := p.(*syntax.ParamExp); ok && pe.Index != nil {
 			s.arithm(pe.Index)
+			if pe.Param != nil {
+				s.assignElement(pe.Param.Value+"[", flow{})
+			}
 		}
 	}
 }
@@ -106,9 +109,20 @@ func (s *scope) arithmText(t string, depth int) {
 		s.raise(Risky, "arithmetic evaluates `%s`, whose subscript or substitution can run commands", clip(t, 60))
 		return
 	}
-	for _, name := range strings.FieldsFunc(t, func(r rune) bool {
+	names := strings.FieldsFunc(t, func(r rune) bool {
 		return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
-	}) {
+	})
+	if strings.Contains(t, "=") || strings.Contains(t, "++") || strings.Contains(t, "--") {
+		// It may set what it names.
+		defer func() {
+			for _, name := range names {
+				if old := s.variable(name); isName(name) && (old.known || specialVar(name) != "") {
+					s.assign(name, variable{flow: old.flow, exported: old.exported})
+				}
+			}
+		}()
+	}
+	for _, name := range names {
 		if !isName(name) {
 			continue
 		}

@@ -147,9 +147,25 @@ func runTest(c *call) {
 
 // setName judges an operand that names the variable to set.
 func (c *call) setName(w word, v variable) {
-	if c.s.nameOperand(w, c.name) && isName(w.text) {
-		c.s.assign(w.text, v)
+	if !c.s.nameOperand(w, c.name) {
+		return
 	}
+	if isName(w.text) {
+		c.s.assign(w.text, v)
+		return
+	}
+	c.s.assignElement(w.text, v.flow)
+}
+
+// assignElement records writing an element, name[subscript]: the element 0 is
+// what the plain name means.
+func (s *scope) assignElement(name string, f flow) {
+	base, _, ok := strings.Cut(name, "[")
+	if !ok || !isName(base) {
+		return
+	}
+	old := s.variable(base)
+	s.assign(base, variable{exported: old.exported, assoc: old.assoc, flow: taint(old.flow.with(f))})
 }
 
 func runRead(c *call) {
@@ -321,6 +337,10 @@ func runUnset(c *call) {
 			if what := specialVar(w.text); what != "" {
 				c.raise(Risky, "%s removes `%s`, which changes %s", c.by(), w.text, what)
 			}
+			if !isName(w.text) {
+				c.s.assignElement(w.text, flow{})
+				continue
+			}
 			c.s.own()
 			c.s.vars[w.text] = variable{known: true, set: true}
 			delete(c.s.funcs, w.text)
@@ -397,7 +417,11 @@ func (c *call) declWord(w word, export bool) {
 	}
 	add := strings.HasSuffix(name, "+")
 	name = strings.TrimSuffix(name, "+")
-	if !c.s.nameOperand(lit(name), c.name) || !isName(name) {
+	if !c.s.nameOperand(lit(name), c.name) {
+		return
+	}
+	if !isName(name) {
+		c.s.assignElement(name, w.flow)
 		return
 	}
 	v := variable{val: val, known: true, exported: export, flow: w.flow}
@@ -423,7 +447,13 @@ func (s *scope) declClause(d *syntax.DeclClause) {
 		}
 	}
 	operands := 0
+	assoc := s.calls == 0 && declHas(d, "A")
 	for _, a := range d.Args {
+		if a.Name != nil && assoc {
+			if _, had := s.vars[a.Name.Value]; !had {
+				s.setVar(a.Name.Value, variable{assoc: true})
+			}
+		}
 		switch {
 		case a.Name != nil && !a.Naked:
 			operands++
@@ -467,10 +497,13 @@ func (c *call) declNaked(ws []word, export, alone bool) int {
 	return n
 }
 
-func isArithDecl(d *syntax.DeclClause) bool {
+func isArithDecl(d *syntax.DeclClause) bool { return declHas(d, "i") }
+
+// declHas reports whether a declaration is given an option's letter.
+func declHas(d *syntax.DeclClause, letter string) bool {
 	for _, a := range d.Args {
 		if a.Name == nil && a.Value != nil {
-			if l := a.Value.Lit(); strings.HasPrefix(l, "-") && strings.Contains(l, "i") {
+			if l := a.Value.Lit(); strings.HasPrefix(l, "-") && strings.Contains(l, letter) {
 				return true
 			}
 		}
@@ -623,7 +656,7 @@ func runCommand(c *call) {
 		case t == "--":
 		case strings.Trim(t[1:], "pvV") == "":
 			if strings.ContainsAny(t, "vV") {
-				c.out = flow{class: class{noDash: true}}
+				c.out = flow{class: class{noDash: !strings.Contains(t, "V") && allPlain(args) && len(c.s.funcs) == 0}}
 				return
 			}
 			continue
@@ -650,7 +683,7 @@ func runBuiltin(c *call) {
 	}
 }
 
-func runType(c *call) { c.out = flow{class: class{noDash: true}} }
+func runType(c *call) { c.out = flow{} }
 
 // runAlias judges alias: an alias stands for other commands under an innocent
 // name.

@@ -82,7 +82,7 @@ func (s *scope) assignment(a *syntax.Assign, export bool) {
 	}
 	name := a.Name.Value
 	if a.Index != nil {
-		s.arithmIndex(a.Index)
+		s.arithmIndex(name, a.Index)
 	}
 	v := variable{exported: export}
 	switch {
@@ -90,7 +90,7 @@ func (s *scope) assignment(a *syntax.Assign, export bool) {
 		v.list = []string{}
 		for _, e := range a.Array.Elems {
 			if e.Index != nil {
-				s.arithmIndex(e.Index)
+				s.arithmIndex(name, e.Index)
 			}
 			if e.Value == nil {
 				continue
@@ -107,6 +107,9 @@ func (s *scope) assignment(a *syntax.Assign, export bool) {
 	case a.Value != nil:
 		w := s.word(a.Value)
 		v.class, v.flow = w.class, w.flow
+		if strings.ContainsAny(w.tmpl, " \t\n") {
+			v.class = class{} // where it is split, what follows starts a word
+		}
 		v.val, v.known = w.text, w.lit && len(w.text) <= maxKnownText
 		if tilde := s.assignTilde(a.Value); tilde != "" {
 			v.val = tilde
@@ -128,6 +131,7 @@ func (s *scope) assignment(a *syntax.Assign, export bool) {
 	if a.Index != nil {
 		v = variable{exported: export, flow: v.flow.with(old.flow)}
 	}
+	v.assoc = old.assoc
 	s.assign(name, v)
 }
 
@@ -152,9 +156,9 @@ func (s *scope) assignTilde(w *syntax.Word) string {
 
 // arithmIndex judges a subscript on the left of an assignment. For an
 // associative array it is a string, so only what can run matters.
-func (s *scope) arithmIndex(x syntax.ArithmExpr) {
+func (s *scope) arithmIndex(array string, x syntax.ArithmExpr) {
 	w, ok := x.(*syntax.Word)
-	if ok && w.Lit() != "" && !strings.ContainsAny(w.Lit(), "[$`") {
+	if ok && s.variable(array).assoc && w.Lit() != "" && !strings.ContainsAny(w.Lit(), "[$`") {
 		return
 	}
 	s.arithm(x)

@@ -288,6 +288,9 @@ func (s *scope) fields(out []word, ps []piece) []word {
 	}
 	ifs, known := s.ifs()
 	for _, p := range ps {
+		if p.unknown && !p.quoted && (!known || ifs != " \t\n") {
+			p.class = class{num: p.num && known && strings.Trim(ifs, " \t\n,:;|=/") == ""}
+		}
 		if !p.value || p.quoted || p.unknown || (known && !strings.ContainsAny(p.text, ifs)) {
 			cur = append(cur, p)
 			have = have || p.quoted || p.unknown || p.text != ""
@@ -366,6 +369,7 @@ func (j *joiner) unknown(i, n int, p piece) {
 	}
 	w.lit = false
 	w.num = w.num && p.num
+	w.loose = w.loose || i > 0 && !p.quoted && !p.noDash && !p.num && len(p.roots) == 0
 	// A known part before it in the same component could make another name of it.
 	at := j.sample.String()
 	w.flat = w.flat && (p.inside || p.num) && !strings.HasPrefix(at[strings.LastIndexByte(at, '/')+1:], ".")

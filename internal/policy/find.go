@@ -71,6 +71,11 @@ func runFind(c *call, _ *spec, _ parsed) {
 		}
 	}
 	c.out = flow{class: found.class}
+	for _, w := range c.args {
+		if w.is("-printf", "-ls") {
+			c.out = flow{}
+		}
+	}
 }
 
 // findRoots judges where find searches, and returns what each found path is.

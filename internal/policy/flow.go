@@ -90,6 +90,7 @@ type word struct {
 	glob   bool   // holds unquoted pattern characters
 	pat    string // the pattern when glob, quoted characters escaped
 	split  bool   // unquoted and unknown: may be none or several words
+	loose  bool   // unquoted and unknown after the start: more words, options too
 	flow   flow   // what the unknown parts carry
 	psub   *flow  // a <(...), and what reading it gives
 	out    bool   // a >(...)
@@ -147,6 +148,9 @@ func (w word) mayBeOption() bool {
 	}
 	if w.lit {
 		return strings.HasPrefix(w.text, "-")
+	}
+	if w.loose {
+		return true
 	}
 	if w.prefix != "" {
 		return w.prefix[0] == '-'

@@ -262,14 +262,40 @@ func (c *call) gitOut(p parsed) {
 	}
 	switch c.sub {
 	case "rev-parse", "merge-base", "symbolic-ref", "branch", "name-rev", "describe", "tag":
-		c.out = flow{class: class{noDash: true}}
+		c.out = flow{class: class{noDash: p.only(gitPlain...) && c.gitPlainWords(p)}}
 	case "ls-files":
 		c.out = flow{class: class{inside: false}}
 	case "rev-list":
-		c.out = flow{class: class{noDash: true, num: p.has("--count")}}
+		c.out = flow{class: class{noDash: p.only(gitListing...), num: p.has("--count") && p.only(gitListing...)}}
 	case "config":
 		c.out = flow{}
 	}
+}
+
+// gitPlain are the options with which the commands that name things print no
+// field that starts with a dash.
+var gitPlain = []string{"--abbrev-ref", "--show-toplevel", "--show-prefix", "--show-cdup", "--git-dir", "--absolute-git-dir", "--git-common-dir", "--is-inside-work-tree", "--is-inside-git-dir",
+	"--is-bare-repository", "--is-shallow-repository", "--short", "--verify", "-q", "--symbolic-full-name", "--show-object-format", "--show-current", "-a", "--all", "-r", "-l", "--tags", "--always", "--long",
+	"--abbrev", "--no-abbrev", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at", "--sort", "--no-color", "--exact-match", "--first-parent", "--match", "--exclude", "--candidates", "--octopus", "--independent", "--is-ancestor", "--fork-point", "--name-only"}
+
+// gitListing are the options with which rev-list prints nothing but numbers or
+// names of commits.
+var gitListing = []string{"--count", "-n", "--max-count", "--skip", "--all", "--since", "--until", "--author", "--committer", "--grep", "--merges", "--no-merges", "--first-parent", "--reverse", "--branches", "--tags", "--remotes", "--not", "--max-parents", "--min-parents", "--topo-order", "--date-order", "--no-walk", "--abbrev-commit"}
+
+// gitPlainWords reports whether the operands, which git may print as they are,
+// start with no dash.
+func (c *call) gitPlainWords(p parsed) bool {
+	for _, w := range append(c.args[:len(c.args):len(c.args)], p.operands...) {
+		if w.is("--") || w.split && !w.noDash && !w.num {
+			return false
+		}
+	}
+	for _, w := range p.operands {
+		if w.mayBeOption() || strings.ContainsAny(w.text, " \t\n") {
+			return false
+		}
+	}
+	return true
 }
 
 // gitRead judges git's read commands, which run with hooks, pagers, fsmonitor

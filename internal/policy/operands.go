@@ -8,7 +8,7 @@ import (
 // spec judges the call by a table entry.
 func (c *call) spec(sp *spec) {
 	if len(c.args) == 1 && c.args[0].is("--help", "--version") && !sp.attr("nohelp") {
-		c.out = flow{class: class{noDash: true}}
+		c.out = flow{}
 		return
 	}
 	if sp.attr("raw") {
@@ -22,7 +22,7 @@ func (c *call) spec(sp *spec) {
 	}
 	c.base(sp)
 	c.byRole(sp, p.operands)
-	c.outflow(sp)
+	c.outflow(sp, p)
 	if sp.run != nil {
 		sp.run(c, sp, p)
 	}
@@ -122,12 +122,12 @@ func (s *spec) roleAt(i, n int) (role, bool) {
 }
 
 // outflow says what the command's standard output carries.
-func (c *call) outflow(sp *spec) {
+func (c *call) outflow(sp *spec, p parsed) {
 	switch {
 	case sp.attr("num"):
-		c.out = flow{class: class{num: true, noDash: true}}
+		c.out = flow{class: c.printsNumber(p)}
 	case sp.attr("names"):
-		c.out = flow{class: class{noDash: sp.attr("nodash")}}
+		c.out = flow{class: class{noDash: c.printsPlain(sp, p)}}
 	case sp.attr("silent"):
 		c.out = flow{known: true}
 	default:
@@ -143,7 +143,7 @@ func (c *call) outflow(sp *spec) {
 		if c.out.silent() {
 			c.out = flow{}
 		}
-		c.out.noDash = c.out.noDash || sp.attr("nodash")
+		c.out.noDash = c.out.noDash || c.printsPlain(sp, p)
 	}
 }
 

@@ -17,6 +17,7 @@ type variable struct {
 	known    bool
 	set      bool // assigned in this command
 	exported bool
+	assoc    bool     // declared here as an associative array
 	list     []string // a known array's elements
 	flow     flow
 }

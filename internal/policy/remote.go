@@ -495,7 +495,7 @@ func runPkgQuery(c *call, _ *spec, p parsed) {
 	c.raise(Risky, "%s changes the system's programs", c.by())
 }
 
-func runMktemp(c *call, _ *spec, p parsed) {
+func runMktemp(c *call, sp *spec, p parsed) {
 	if d, ok := p.value("-p"); ok {
 		c.write(d)
 		return
@@ -507,5 +507,5 @@ func runMktemp(c *call, _ *spec, p parsed) {
 	if !p.has("-u") {
 		c.raise(Write, "%s makes an empty file or directory for itself", c.by())
 	}
-	c.out = flow{class: class{noDash: true}}
+	c.out = flow{class: class{noDash: c.printsPlain(sp, p)}}
 }

@@ -124,6 +124,8 @@ type scope struct {
 	argsKnown  bool
 	argsClass  class
 	dotglob    bool
+	calls      int      // functions being called
+	failed     []string // where it still is if the cd before failed
 	stdin      flow
 	shared     bool // the maps belong to the parent too: copy before writing
 
@@ -216,7 +218,7 @@ func (s *scope) merge(o *scope) {
 		if !ok {
 			old = s.variable(k)
 		}
-		n := variable{set: true, exported: old.exported || v.exported, flow: old.flow.with(v.flow)}
+		n := variable{set: true, exported: old.exported || v.exported, assoc: old.assoc && v.assoc, flow: old.flow.with(v.flow)}
 		n.class = old.asClass().meet(v.asClass())
 		s.vars[k] = n
 	}

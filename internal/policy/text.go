@@ -195,7 +195,7 @@ func runGrep(c *call, _ *spec, p parsed) {
 		}
 	}
 	if p.has("-c", "--count", "--count-matches") {
-		c.out = flow{class: class{num: len(ops) < 2 && !deep, noDash: true}}
+		c.out = flow{class: countClass(p, ops, deep)}
 		return
 	}
 	if p.has("-q") {
@@ -232,11 +232,12 @@ func runEcho(c *call) {
 		}
 		args = args[1:]
 	}
-	out := flow{known: true, class: class{noDash: len(args) > 0 && !args[0].mayBeOption()}}
+	out := flow{known: true, class: class{noDash: len(args) > 0}}
 	parts := make([]string, 0, len(args))
 	for _, w := range args {
 		out = c.noteWord(out, w)
 		parts = append(parts, w.script())
+		out.noDash = out.noDash && !w.mayBeOption() && !strings.ContainsAny(w.script(), " \t\n\\")
 	}
 	out.text = strings.Join(parts, " ")
 	if escapes || c.s.lang == ShellSh {

@@ -331,7 +331,8 @@ func (s *scope) call(name string, fn *function, args []word, in flow) flow {
 	}
 	fn.called = true
 	fn.depth++
-	defer func() { fn.depth-- }()
+	s.calls++
+	defer func() { fn.depth--; s.calls-- }()
 	savedArgs, savedKnown, savedClass := s.args, s.argsKnown, s.argsClass
 	s.args, s.argsKnown, s.argsClass = nil, true, class{}
 	for _, a := range args {
