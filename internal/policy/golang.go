@@ -47,16 +47,6 @@ func (c *call) subcommand(table map[string]*spec, args []word, tool string) {
 		c.suspicious(append(lits(c.name), c.args...))
 		return
 	}
-	if sp.attr("dashdash") {
-		// What stands after "--" goes to the program that is run.
-		for i, w := range c.args {
-			if w.is("--") {
-				c.scriptArgs(c.args[i+1:])
-				c.args = c.args[:i]
-				break
-			}
-		}
-	}
 	if sp.attr("gotest") {
 		for i, w := range c.args {
 			if w.is("-args", "--args") {
@@ -68,15 +58,33 @@ func (c *call) subcommand(table map[string]*spec, args []word, tool string) {
 	c.spec(sp)
 }
 
-// goLdflags judges the linker's flags: some name programs.
+// goFlagsPlain are flags of go's compiler, assembler and linker that write and
+// run nothing else.
+var goFlagsPlain = []string{"-N", "-l", "-m", "-m=2", "-S", "-s", "-w", "-e", "-B", "-+", "-race", "-live", "-wb", "-K", "-L", "-dwarf=false", "-checkptr", "-d=checkptr", "-d=checkptr=0"}
+
+// goFlags judges the flags that are passed on to go's compiler and linker: some
+// name programs, or files that are written.
 func (c *call) goFlags(p parsed) {
 	for _, w := range p.values("-ldflags", "-gcflags", "-asmflags") {
 		t := w.script()
-		for _, bad := range []string{"-extld", "-extldflags", "-linkmode", "-importcfg", "-o ", "-I", "-L", "-r ", "-toolexec", "-complete", "-embedcfg", "-cpuprofile", "-memprofile"} {
-			if strings.Contains(t, bad) || !w.lit && w.flow.net {
-				c.raise(Risky, "%s passes `%s` to a tool, which may run another", c.by(), clip(t, 60))
-				return
+		if pat, rest, ok := strings.Cut(t, "="); ok && !strings.HasPrefix(t, "-") && !strings.ContainsAny(pat, " \t") {
+			t = rest
+		}
+		fields := splitQuoted(t)
+		for i := 0; i < len(fields); i++ {
+			f := fields[i]
+			switch {
+			case f == "-X" && i+1 < len(fields) && strings.Contains(fields[i+1], "="):
+				i++
+				continue
+			case strings.HasPrefix(f, "-X=") || in(goFlagsPlain, f):
+				continue
 			}
+			c.raise(Risky, "%s passes `%s` to a tool, which may run another or write files", c.by(), clip(f, 60))
+			return
+		}
+		if !w.lit && (w.flow.net || w.split) {
+			c.raise(Risky, "%s passes `%s` to a tool, which is only known when it runs", c.by(), w.show())
 		}
 	}
 }
@@ -129,7 +137,12 @@ func runGoMod(c *call, _ *spec, p parsed) {
 		c.build()
 	case op.is("edit") && p.has("-json", "-print"):
 	case op.is("edit") && p.has("-fmt") && len(p.hits) == 1:
-		c.raise(Write, "%s rewrites go.mod", c.by())
+		if len(p.operands) < 2 {
+			c.raise(Write, "%s rewrites go.mod", c.by())
+		}
+		for _, w := range p.operands[1:] {
+			c.write(w)
+		}
 	case op.is("init"):
 		c.raise(Write, "%s writes go.mod", c.by())
 	default:
@@ -141,24 +154,46 @@ func runGoWork(c *call, _ *spec, _ parsed) {
 	c.raise(Risky, "%s changes which code is built", c.by())
 }
 
+// goTools are go's tools that only read, with the options that leave it so.
+// Those marked ":" take a value.
+var goTools = map[string]*spec{
+	"pprof":     mustSpec("pprof | single nodashdash | r* | -top -text -list: -peek: -tree -raw -traces -cum -flat -nodecount: -sample_index: -focus: -ignore: -show: -hide: -lines -functions -files -unit: -alloc_space -alloc_objects -inuse_space -inuse_objects -base:r -diff_base:r -output:w"),
+	"cover":     mustSpec("cover | single | v* | -func:r"),
+	"nm":        mustSpec("nm | single | r* | -n -size -sort: -type"),
+	"objdump":   mustSpec("objdump | single | r* | -S -gnu -s:"),
+	"addr2line": mustSpec("addr2line | single | r* |"),
+	"buildid":   mustSpec("buildid | single | r* |"),
+	"dist":      mustSpec("dist | single | v* | -json -v"),
+}
+
+// runGoTool judges go's tools: pprof without a form of report is a shell of its
+// own, dist also cleans and installs.
 func runGoTool(c *call, _ *spec, p parsed) {
 	if len(p.operands) == 0 {
 		return
 	}
-	switch op := p.operands[0]; {
-	case op.is("cover", "dist", "nm", "objdump", "pprof", "trace", "buildid", "addr2line"):
-		for _, w := range p.operands[1:] {
-			t := w.script()
-			if strings.HasPrefix(t, "-o") || strings.HasPrefix(t, "-http") || strings.HasPrefix(t, "-html") || strings.HasPrefix(t, "-output") || strings.HasPrefix(t, "-tools") {
-				c.raise(Risky, "%s is given `%s`", c.by(), clip(t, 60))
-			}
-			if strings.HasPrefix(t, "http") {
-				c.host(w)
-				c.raise(Risky, "%s talks to another machine", c.by())
-			}
-		}
-	default:
+	op := p.operands[0]
+	sp := goTools[op.text]
+	if !op.lit || sp == nil {
 		c.raise(Risky, "%s runs the tool `%s`", c.by(), op.show())
+		c.suspicious(append(lits(c.name), p.operands...))
+		return
+	}
+	tool := c.parse(sp, p.operands[1:])
+	c.byRole(sp, tool.operands)
+	for _, w := range tool.operands {
+		if strings.Contains(w.text, "://") || strings.Contains(w.text, ":") && op.is("pprof") {
+			c.host(w)
+			c.raise(Risky, "%s talks to another machine", c.by())
+		}
+	}
+	switch {
+	case op.is("pprof") && !tool.has("-top", "-text", "-list", "-peek", "-tree", "-raw", "-traces"):
+		c.raise(Risky, "%s starts pprof's own command line", c.by())
+	case op.is("dist") && !tool.first("list", "env", "version", "banner"):
+		c.raise(Risky, "%s runs `dist`, which builds and cleans go itself", c.by())
+	case op.is("cover") && !tool.has("-func"):
+		c.raise(Risky, "%s rewrites code", c.by())
 	}
 }
 

@@ -19,7 +19,7 @@ var builtinYAML []byte
 
 // tablesVersion changes whenever the built-in tables or their reading do: it is
 // part of every policy's version.
-const tablesVersion = "2"
+const tablesVersion = "3"
 
 var loadDefault = sync.OnceValue(func() *Policy {
 	p := newPolicy()
@@ -55,7 +55,15 @@ func Load(data []byte, name string) (*Policy, []Warning, error) {
 func newPolicy() *Policy {
 	p := &Policy{tables: loadTables(), builtins: builtinTable(), protectedName: map[string]bool{}, stdinPrograms: map[string]Tier{}}
 	for _, n := range protectedNames {
-		p.protectedName[strings.ToLower(strings.TrimSuffix(n, "/"))] = true
+		n = strings.ToLower(strings.TrimSuffix(n, "/"))
+		switch {
+		case strings.HasPrefix(n, "*"):
+			p.protectedEnds = append(p.protectedEnds, n[1:])
+		case strings.HasSuffix(n, "*"):
+			p.protectedStarts = append(p.protectedStarts, n[:len(n)-1])
+		default:
+			p.protectedName[n] = true
+		}
 	}
 	return p
 }
@@ -361,7 +369,7 @@ func runsOthers(name string) bool {
 	if sp == nil {
 		return false
 	}
-	for _, a := range []string{"wrap", "env", "busybox", "xargs", "watch", "flock", "script", "parallel", "strings", "sudo", "su", "trace", "riskywrap", "escape", "shell", "ssh", "tmux", "envrun", "at", "python", "interp", "node", "editor", "sql", "find", "docker", "npx"} {
+	for _, a := range []string{"wrap", "coverwrap", "env", "busybox", "xargs", "watch", "flock", "script", "parallel", "strings", "sudo", "su", "trace", "riskywrap", "escape", "shell", "ssh", "tmux", "envrun", "at", "python", "interp", "node", "editor", "sql", "find", "docker", "npx"} {
 		if sp.attr(a) {
 			return true
 		}

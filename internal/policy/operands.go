@@ -16,7 +16,11 @@ func (c *call) spec(sp *spec) {
 		return
 	}
 	c.out = flow{known: true}
-	p := c.parse(sp, c.args)
+	args, tail := c.args, []word(nil)
+	if sp.attr("dashdash") {
+		args, tail = cutTail(args)
+	}
+	p := c.parse(sp, args)
 	if p.bad && !sp.harmless {
 		c.suspicious(append(lits(c.name), c.args...))
 	}
@@ -25,6 +29,9 @@ func (c *call) spec(sp *spec) {
 	c.outflow(sp, p)
 	if sp.run != nil {
 		sp.run(c, sp, p)
+	}
+	if len(tail) > 0 {
+		c.tailArgs(tail)
 	}
 }
 

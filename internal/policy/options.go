@@ -164,6 +164,9 @@ func parseSpec(line string) ([]string, *spec, error) {
 			sp.harmless = false
 		}
 	}
+	// Where the table does not hold all of a program's options, one that it does
+	// not hold may do anything.
+	sp.harmless = sp.harmless && (sp.attr("full") || sp.attr("mild"))
 	sort.Strings(sp.longs)
 	names := strings.Fields(cols[0])
 	sp.name = names[0]
@@ -289,7 +292,7 @@ func (c *call) badOption(p *parsed, t string) {
 }
 
 // take records an option, and judges its value by its role.
-func (c *call) take(p *parsed, o *option, name string, val *word) {
+func (c *call) take(sp *spec, p *parsed, o *option, name string, val *word) {
 	p.hits = append(p.hits, hit{option: o, name: name, val: val})
 	switch o.role {
 	case roleDeny:
@@ -308,6 +311,9 @@ func (c *call) take(p *parsed, o *option, name string, val *word) {
 	if val == nil {
 		return
 	}
+	if (val.split || val.glob) && !sp.harmless && o.mode == argRequired {
+		c.valueSplit(sp, *val)
+	}
 	switch o.role {
 	case roleRead:
 		c.out = c.out.and(c.read(*val, false))
@@ -318,6 +324,19 @@ func (c *call) take(p *parsed, o *option, name string, val *word) {
 	case roleHost:
 		c.host(*val)
 	}
+}
+
+// valueSplit raises when an option's value may become several words, of which
+// all but the first stand for themselves.
+func (c *call) valueSplit(sp *spec, w word) {
+	if w.num && !w.glob {
+		return
+	}
+	if w.glob {
+		c.maybeOption(sp, w)
+		return
+	}
+	c.raise(Risky, "`%s` may add an option to %s that is only known when it runs", w.show(), c.by())
 }
 
 func (c *call) parseLong(sp *spec, p *parsed, args []word, i int) int {
@@ -334,15 +353,15 @@ func (c *call) parseLong(sp *spec, p *parsed, args []word, i int) int {
 	case attached:
 		w := args[i]
 		w.text = val
-		c.take(p, o, o.longName(name), &w)
+		c.take(sp, p, o, o.longName(name), &w)
 	case o.mode == argRequired:
 		if i+1 >= len(args) {
 			p.bad = true
 			return i
 		}
-		return c.takeNext(p, o, o.longName(name), args, i)
+		return c.takeNext(sp, p, o, o.longName(name), args, i)
 	default:
-		c.take(p, o, o.longName(name), nil)
+		c.take(sp, p, o, o.longName(name), nil)
 	}
 	return i
 }
@@ -382,7 +401,7 @@ func (s *spec) long(name string) *option {
 func (c *call) parseShort(sp *spec, p *parsed, args []word, i int) int {
 	t := args[i].text
 	if o, ok := sp.opts[t]; ok && len(t) > 2 { // such as find-like -name
-		return c.takeNext(p, o, t, args, i)
+		return c.takeNext(sp, p, o, t, args, i)
 	}
 	if sp.numbers && strings.Trim(t[1:], "0123456789") == "" {
 		return i
@@ -398,25 +417,25 @@ func (c *call) parseShort(sp *spec, p *parsed, args []word, i int) int {
 			return i
 		}
 		if o.mode == argNone {
-			c.take(p, o, name, nil)
+			c.take(sp, p, o, name, nil)
 			continue
 		}
 		if k+1 < len(t) {
 			w := args[i]
 			w.text = t[k+1:]
-			c.take(p, o, name, &w)
+			c.take(sp, p, o, name, &w)
 			return i
 		}
 		if o.mode == argOptional {
-			c.take(p, o, name, nil)
+			c.take(sp, p, o, name, nil)
 			return i
 		}
-		return c.takeNext(p, o, name, args, i)
+		return c.takeNext(sp, p, o, name, args, i)
 	}
 	return i
 }
 
-func (c *call) takeNext(p *parsed, o *option, name string, args []word, i int) int {
+func (c *call) takeNext(sp *spec, p *parsed, o *option, name string, args []word, i int) int {
 	if o.two {
 		i++
 	}
@@ -425,10 +444,10 @@ func (c *call) takeNext(p *parsed, o *option, name string, args []word, i int) i
 			p.bad = true
 			return i
 		}
-		c.take(p, o, name, &args[i+1])
+		c.take(sp, p, o, name, &args[i+1])
 		return i + 1
 	}
-	c.take(p, o, name, nil)
+	c.take(sp, p, o, name, nil)
 	return i
 }
 
@@ -447,8 +466,8 @@ func (c *call) parseSingle(sp *spec, p *parsed, args []word, i int) int {
 	if attached {
 		w := args[i]
 		w.text = val
-		c.take(p, o, name, &w)
+		c.take(sp, p, o, name, &w)
 		return i
 	}
-	return c.takeNext(p, o, name, args, i)
+	return c.takeNext(sp, p, o, name, args, i)
 }

@@ -44,6 +44,10 @@ var protectedNames = []string{
 	".gitattributes", ".gitmodules", ".gitconfig", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pypirc", ".netrc",
 	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".inputrc", ".vimrc", ".exrc",
 	".ssh/", ".gnupg/", ".aws/", ".kube/", ".docker/", ".vscode/", ".idea/", ".devcontainer/", ".cargo/", ".mcp.json", ".claude/", ".cursor/", ".codex/",
+	"gradlew", "gradlew.bat", "mvnw", "mvnw.cmd", "gradle-wrapper.properties", "gradle-wrapper.jar", ".mvn/", "mise.toml", ".mise.toml", ".mise/", ".mise.*", ".bazelrc", ".bazelversion", ".bazeliskrc", ".yarn/",
+	"sitecustomize.py", "usercustomize.py", "*.pth", "rust-toolchain", "rust-toolchain.*", "pip.conf", ".gdbinit", ".lldbinit", ".nvim.lua", ".nvimrc", ".psqlrc", ".terraformrc", ".hg/", ".hgrc", ".jj/", ".svn/",
+	".aider.conf.yml", ".gemini/", ".windsurf/", ".windsurfrules", ".cursorrules", ".zed/", "CLAUDE.md", "AGENTS.md", "GEMINI.md", "*.env", ".cirrus.yml", ".gitea/", ".forgejo/", ".semaphore/", "cloudbuild.yaml", "cloudbuild.yml", "buildspec.yml", "buildspec.yaml",
+	"wercker.yml", ".build.yml", ".builds/", ".sourcehut.yml", ".azure-pipelines/", ".gitlab-ci.d/", "renovate.json", ".renovaterc", ".renovaterc.json", "dependabot.yml",
 	"CODEOWNERS", ".ripgreprc", ".curlrc", ".wgetrc", ".direnv/", ".tool-versions", "policy.yaml", "countersign.yaml", ".countersign/",
 }
 
@@ -172,8 +176,14 @@ func deviceOf(p string) (place, bool) {
 
 // protected reports whether a path below the workspace is protected.
 func (s *scope) protected(rel string) bool {
-	for _, part := range strings.Split(strings.ToLower(rel), "/") {
+	rel = strings.ToLower(rel)
+	for _, part := range strings.Split(rel, "/") {
 		if s.j.p.protectedPart(part) {
+			return true
+		}
+	}
+	for _, two := range []string{"tools/bazel", ".config/git", ".config/mise", ".config/pip"} {
+		if strings.Contains("/"+rel+"/", "/"+two+"/") {
 			return true
 		}
 	}

@@ -17,13 +17,14 @@ type Policy struct {
 	builtins map[string]func(*call)
 	bash, sh sync.Pool // of *syntax.Parser
 
-	targets       []string // task runner targets that build or test
-	targetStops   []string // words in a target's name that make it ask
-	protectedName map[string]bool
-	protectedGlob []string // by path below the workspace
-	scratchDirs   []string
-	stdinPrograms map[string]Tier
-	rules         []*rule
+	targets                        []string // task runner targets that build or test
+	targetStops                    []string // words in a target's name that make it ask
+	protectedName                  map[string]bool
+	protectedStarts, protectedEnds []string // of a component's name
+	protectedGlob                  []string // by path below the workspace
+	scratchDirs                    []string
+	stdinPrograms                  map[string]Tier
+	rules                          []*rule
 }
 
 // Version is a digest of the policy's content: the built-in tables' revision
@@ -42,7 +43,23 @@ func (p *Policy) scratch(path string) bool {
 // protectedPart reports whether one component of a path is protected by its
 // name.
 func (p *Policy) protectedPart(part string) bool {
-	return p.protectedName[part] || (strings.HasPrefix(part, ".env.") && !p.envExample(part))
+	if p.envExample(part) {
+		return false
+	}
+	if p.protectedName[part] {
+		return true
+	}
+	for _, s := range p.protectedStarts {
+		if strings.HasPrefix(part, s) {
+			return true
+		}
+	}
+	for _, s := range p.protectedEnds {
+		if strings.HasSuffix(part, s) {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *Policy) envExample(part string) bool {

@@ -58,6 +58,15 @@ var specialNames = map[string]string{
 	"ANSIBLE_*": "what ansible runs", "COMP_*": "what completion runs", "COMPREPLY": "what completion runs", "READLINE_*": "the shell's input",
 	"MALLOC_*": "how memory is handled", "GLIBC_TUNABLES": "how programs are loaded", "GTK_*": "what programs load", "QT_*": "what programs load",
 	"LD_*": "what every program loads", "DYLD_*": "what every program loads", "GCONV_PATH": "what every program loads",
+	"DOTNET_*": "what dotnet loads", "CORECLR_*": "what dotnet loads", "JAVA_HOME": "which java runs", "JAVACMD": "which java runs", "JAVA_OPTS": "what java loads", "SBT_*": "what sbt runs",
+	"RUSTDOC*": "what cargo runs", "RUSTUP_*": "what cargo runs", "CARGO": "what cargo runs",
+	"CC_*": "which compiler runs", "CXX_*": "which compiler runs", "HOST_*": "which compiler runs", "TARGET_*": "which compiler runs", "FC": "which compiler runs",
+	"CMAKE_*": "what cmake runs", "CCACHE_*": "what ccache runs", "LLVM_*": "what tools load", "ASAN_*": "what tools load", "TSAN_*": "what tools load", "UBSAN_*": "what tools load", "LSAN_*": "what tools load", "MSAN_*": "what tools load",
+	"BUN_*": "what bun runs", "TS_NODE_*": "what node loads", "NODE_V8_*": "where node writes", "SPEC_OPTS": "what rspec loads", "MIX_*": "what mix runs", "ERL_*": "what erlang loads", "ELIXIR_*": "what elixir loads",
+	"JUST_*": "what just runs", "COVERAGE_*": "what coverage loads", "M2_*": "what maven loads", "STACK_*": "what stack runs",
+	"GOCOVERDIR": "where go writes", "GOCACHE": "what go trusts as built", "GOTMPDIR": "where go writes", "GOMODCACHE": "where go finds code",
+	"GROFF_*": "what groff runs", "MANPATH": "what man shows", "MANROFFOPT": "what man runs", "LESSKEY*": "what less runs", "PARALLEL": "what parallel runs",
+	"OLDPWD": "where `cd -` goes", "PWD": "where the shell says that it is", "DIRSTACK": "where `popd` goes",
 	"BASH_FUNC_*": "what a command's name runs", "BASH_LOADABLES_PATH": "what the shell loads", "BASH_ALIASES": "what a command's name runs", "BASH_CMDS": "what a command's name runs",
 }
 
@@ -71,6 +80,7 @@ var specialSafe = map[string][]string{
 	"PYTHONFAULTHANDLER": {"*"}, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": {"1"}, "PYTHONWARNINGS": {"ignore", "default", "error", "always"},
 	"CGO_ENABLED": {"0", "1"}, "GOFLAGS": {"", "-mod=mod", "-mod=vendor", "-mod=readonly", "-count=1", "-race", "-v", "-trimpath", "-buildvcs=false"},
 	"GOTOOLCHAIN": {"local"}, "GOPROXY": {"off"}, "GOSUMDB": {"off"}, "GOWORK": {"off"},
+	"RUSTDOCFLAGS": {"", "-D warnings", "-Dwarnings"}, "DOTNET_CLI_TELEMETRY_OPTOUT": {"*"}, "DOTNET_NOLOGO": {"*"}, "MIX_ENV": {"test", "dev"}, "NODE_V8_COVERAGE": {""},
 	"CARGO_TERM_COLOR": {"*"}, "CARGO_INCREMENTAL": {"0", "1"}, "CARGO_NET_OFFLINE": {"true"}, "LESS": {"", "-R", "-FRX", "FRX", "R"},
 	"IFS":     {"", " ", "\n", "\t", ",", ":", ";", "|", "\n\t", "\t\n", " \t\n", "=", "/"},
 	"RUBYOPT": {""}, "RUSTFLAGS": {"", "-D warnings", "-Dwarnings", "-C target-cpu=native", "-Awarnings"}, "NODE_OPTIONS": {"", "--max-old-space-size=4096", "--max-old-space-size=8192", "--trace-warnings"},
@@ -87,10 +97,13 @@ func specialVar(name string) string {
 	if what, ok := specialNames[name]; ok {
 		return what
 	}
-	for i := len(name) - 1; i > 1; i-- {
+	for i := len(name); i > 1; i-- {
 		if what, ok := specialNames[name[:i]+"*"]; ok {
 			return what
 		}
+	}
+	if strings.HasSuffix(name, "SAN_OPTIONS") {
+		return "what tools load"
 	}
 	if strings.HasSuffix(name, "_PAGER") {
 		return "what programs run to show text"

@@ -27,6 +27,7 @@ flock | raw flock | v* |
 script | raw script | v* |
 parallel | raw parallel | v* |
 hyperfine | raw strings | v* |
+c8 nyc scan-build | coverwrap stop | v* | -r,--reporter: --all --include: --exclude: -x: --check-coverage --lines: --branches: --functions: --statements: --silent --src: --skip-full -o:w --report-dir,--reports-dir:w --temp-dir,--temp-directory:w --status-bugs -v
 entr | wrap stop | v* | -a -c -d -n -p -r -s! -z
 sudo doas pkexec | raw sudo | v* |
 su runuser | raw su | v* |
@@ -59,6 +60,12 @@ func runWrap(c *call, sp *spec, p parsed) {
 		c.suspicious(append(lits(c.name), c.args...))
 	}
 	c.inner(ops)
+}
+
+// runCoverWrap judges a wrapper that writes a report on the command that it runs.
+func runCoverWrap(c *call, sp *spec, p parsed) {
+	c.build()
+	runWrap(c, sp, p)
 }
 
 // runEnv judges env: assignments, -S's own splitting, the command.
