@@ -42,88 +42,6 @@ func runPwd(c *call) {
 	}
 }
 
-func runCd(c *call) {
-	args := c.args
-	for len(args) > 0 && args[0].is("-P", "-L", "-e", "-@", "-n") {
-		args = args[1:]
-	}
-	if len(args) > 0 && args[0].is("--") {
-		args = args[1:]
-	}
-	s := c.s
-	c.out = flow{known: true}
-	if c.name == "pushd" && !s.push(len(args) > 0) {
-		return
-	}
-	if len(args) == 0 {
-		if home := s.variable("HOME"); home.known {
-			s.setCwd(home.val)
-		} else {
-			s.loseCwd()
-		}
-		return
-	}
-	w := args[0]
-	if w.is("-") {
-		if s.oldpwd != "" {
-			s.setCwd(s.oldpwd)
-		} else {
-			s.loseCwd()
-		}
-		return
-	}
-	if !w.lit || w.glob || strings.HasPrefix(w.text, "+") {
-		if w.flat && !s.cwdUnknown {
-			if p := s.resolve(w.path()); len(p) == 1 && s.inWorkspace(p[0]) {
-				s.setCwd(p[0])
-				return
-			}
-		}
-		s.loseCwd()
-		return
-	}
-	paths := s.resolve(w.text)
-	if len(paths) == 0 {
-		s.loseCwd()
-		return
-	}
-	for _, p := range paths {
-		s.touch(p)
-	}
-	if f, ok := s.j.facts.Files[paths[0]]; ok && !f.Exists {
-		if _, made := s.j.files[paths[0]]; !made {
-			s.addCwd(paths[0]) // it may fail, and leave the shell where it is
-			return
-		}
-	}
-	s.setCwd(paths[0])
-	for _, p := range paths[1:] {
-		s.addCwd(p)
-	}
-}
-
-// push remembers where the shell is, and reports whether it goes on from there.
-func (s *scope) push(to bool) bool {
-	if !to || len(s.cwds) != 1 || s.cwdUnknown {
-		s.dirs = nil
-		s.loseCwd()
-		return to
-	}
-	s.dirs = append(s.dirs[:len(s.dirs):len(s.dirs)], s.cwds[0])
-	return true
-}
-
-func runPopd(c *call) {
-	n := len(c.s.dirs)
-	if n == 0 || len(c.args) > 0 {
-		c.s.dirs = nil
-		c.s.loseCwd()
-		return
-	}
-	c.s.setCwd(c.s.dirs[n-1])
-	c.s.dirs = c.s.dirs[:n-1]
-}
-
 // runTest judges test and [: -v and -R evaluate the subscript in their operand,
 // however it is quoted.
 func runTest(c *call) {
@@ -598,18 +516,6 @@ func (c *call) runContent(f flow, name string, o scriptOpts) {
 		c.raise(Risky, "%s runs what `%s` decoded, which cannot be read here", c.by(), f.from)
 	}
 	c.out.shell, c.out.from = true, c.name
-}
-
-func runTrap(c *call) {
-	args := c.args
-	for len(args) > 0 && args[0].is("-p", "-l", "--") {
-		args = args[1:]
-	}
-	if len(args) < 2 {
-		return
-	}
-	c.silent = true
-	c.s.child().shellTrap(c, args[0])
 }
 
 func (s *scope) shellTrap(c *call, w word) {

@@ -60,7 +60,7 @@ func TestNeedsNameWhatMatters(t *testing.T) {
 	n := p.Needs("cd sub && bash ../s.sh < in; sort *.txt > out; . ./env; ./run; python3 -u app.py; make test; npm test", sandbox())
 	require.Subset(t, n.Paths, []string{"/workspace/sub", "/workspace/s.sh", "/workspace/sub/out", "/workspace/sub/env", "/workspace/sub/run"})
 	require.Subset(t, n.Heads, []string{"/workspace/s.sh", "/workspace/sub/env", "/workspace/sub/run", "/workspace/sub/app.py", "/workspace/sub/Makefile", "/workspace/sub/package.json"})
-	require.Equal(t, []string{"/workspace/sub/*.txt"}, n.Globs)
+	require.Subset(t, n.Globs, []string{"/workspace/sub/*.txt"})
 }
 
 func TestOperandsAreWhatTheCommandLineRuns(t *testing.T) {
@@ -146,7 +146,7 @@ func TestWritesByFileTools(t *testing.T) {
 	t.Parallel()
 	p := policy.Default()
 	for path, want := range map[string]policy.Tier{
-		"/workspace/main.go": policy.Write, "main.go": policy.Write, "a/../b.go": policy.Write, "/workspace/.git/config": policy.Risky, ".github/workflows/ci.yml": policy.Risky,
+		"/workspace/main.go": policy.Write, "main.go": policy.Write, "a/../b.go": policy.Risky, "/workspace/.git/config": policy.Risky, ".github/workflows/ci.yml": policy.Risky,
 		"../x": policy.Risky, "/etc/passwd": policy.Critical, "/home/agent/.bashrc": policy.Risky, "/home/agent/.ssh/authorized_keys": policy.Critical, "": policy.Risky, "a\x00b": policy.Risky,
 		"a\u202eb": policy.Risky, "sub/.env": policy.Risky, ".env.example": policy.Write, "/dev/sda": policy.Forbidden, "/tmp/x": policy.Risky, "*": policy.Write, "-rf": policy.Write, "~/x": policy.Write,
 		"/proc/sys/kernel/core_pattern": policy.Forbidden,

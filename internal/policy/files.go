@@ -118,6 +118,17 @@ func runCp(c *call, _ *spec, p parsed) {
 			c.raise(Risky, "%s copies `%s`, which may hold credentials", c.by(), s.show())
 		}
 	}
+	c.treeOver(src, dst, deep, p.has("-T"))
+	if p.has("--parents") {
+		for _, s := range src {
+			if s.lit && dst.lit {
+				c.write(lit(path.Join(dst.text, s.text)))
+			}
+			if s.glob {
+				c.raise(Risky, "%s makes directories in `%s` by names that are only known when it runs", c.by(), dst.show())
+			}
+		}
+	}
 	c.copyTo(src, dst, dir, content)
 	if p.has("-s") {
 		c.linksTo(src)
@@ -146,6 +157,60 @@ func (c *call) copyTo(src []word, dst word, dir bool, content flow) {
 	}
 }
 
+// treeOver judges names that a copy brings into a directory without spelling
+// them out: a tree's content, or what a pattern matches, may be protected.
+func (c *call) treeOver(src []word, dst word, deep, onto bool) {
+	for _, w := range src {
+		text := w.path()
+		if w.glob {
+			text = w.pat
+		}
+		base := text[strings.LastIndexByte(text, '/')+1:]
+		switch {
+		case w.glob && c.globBrings(w, base, dst):
+			c.raise(Risky, "%s brings whatever `%s` matches into `%s`, protected names too", c.by(), w.show(), dst.show())
+		case deep && (onto || base == "" || base == "." || base == ".." || !w.lit) && c.holdsProtected(dst):
+			c.raise(Risky, "%s brings all that `%s` holds into `%s`, protected names too", c.by(), w.show(), dst.show())
+		}
+	}
+}
+
+// holdsProtected reports whether a directory is, or may be, one in which names
+// of the workspace are protected by their place.
+func (c *call) holdsProtected(dst word) bool {
+	paths, known := c.s.targets(dst)
+	if !known {
+		return true
+	}
+	for _, p := range paths {
+		if pl := c.s.placeOf(p); pl != placeWorkspace && pl != placeScratch {
+			return true
+		}
+	}
+	return false
+}
+
+// globBrings reports whether a pattern may match a protected name: any that
+// starts with a dot, and in the workspace's root the others too.
+func (c *call) globBrings(w word, base string, dst word) bool {
+	if hits, ok := c.s.globFacts(w); ok && w.lit {
+		for _, h := range hits {
+			if c.s.protected(h) {
+				return true
+			}
+		}
+		return false
+	}
+	root := c.holdsProtected(dst)
+	for _, n := range protectedNames {
+		n = strings.TrimSuffix(n, "/")
+		if (root || n[0] == '.') && !strings.HasPrefix(n, "*") && matchPath(base, strings.ReplaceAll(n, "*", "x"), c.s.dotglob) {
+			return true
+		}
+	}
+	return false
+}
+
 func runMv(c *call, _ *spec, p parsed) {
 	src, dst, dir, ok := destination(p)
 	if !ok {
@@ -156,6 +221,7 @@ func runMv(c *call, _ *spec, p parsed) {
 		content = c.contentOf(s)
 		c.moveFrom(s)
 	}
+	c.treeOver(src, dst, true, p.has("-T"))
 	c.copyTo(src, dst, dir, content)
 }
 

@@ -83,6 +83,9 @@ func (c *call) byRole(sp *spec, ops []word) {
 			c.out = c.out.and(c.look(w, !sp.attr("names"), sp.attr("names")))
 		case roleWrite:
 			c.write(w)
+			if c.name == "mkdir" {
+				c.made(w)
+			}
 		case roleDelete:
 			c.s.remove(w, c.by(), false, false)
 		case roleHost:
@@ -94,6 +97,22 @@ func (c *call) byRole(sp *spec, ops []word) {
 			c.s.worst(w.script(), c.by())
 		default:
 			c.out = c.out.and(c.taintOf(w))
+		}
+	}
+}
+
+// made records a directory that this command makes, and those above it.
+func (c *call) made(w word) {
+	if !w.lit || w.glob {
+		return
+	}
+	j := c.s.j
+	if j.made == nil {
+		j.made = map[string]bool{}
+	}
+	for _, p := range c.s.resolve(w.text) {
+		for ; c.s.inWorkspace(p); p = path.Dir(p) {
+			j.made[p] = true
 		}
 	}
 }

@@ -165,6 +165,7 @@ func (s *scope) targets(w word) (paths []string, known bool) {
 // writeTo judges writing to a path and returns what it means when known.
 func (s *scope) writeTo(w word, by string) []string {
 	paths, known := s.targets(w)
+	s.throughLink(w.path(), by)
 	for _, p := range paths {
 		s.touch(p)
 		s.writePlace(p, by)
@@ -232,6 +233,7 @@ func (s *scope) writePlace(p, by string) {
 // that the path is spelled out and the deletion is not forced.
 func (s *scope) remove(w word, by string, all, named bool) {
 	paths, known := s.targets(w)
+	s.throughLink(w.path(), by)
 	for _, p := range paths {
 		s.touch(p)
 		s.removePlace(p, by, all, named && w.lit && !w.glob)

@@ -46,6 +46,11 @@ type judge struct {
 	// What this command does to files, which every part of it sees.
 	files map[string]flow // what it wrote, by absolute path
 	links []link          // links that it made, in order
+	made  map[string]bool // directories that it made
+
+	traps []trapped           // traps that it set
+	later map[string]variable // what it assigned after that
+	moved bool                // it changed its directory after that
 }
 
 func (j *judge) raise(seg int, t Tier, text string) {
@@ -126,6 +131,7 @@ type scope struct {
 	dotglob    bool
 	calls      int      // functions being called
 	failed     []string // where it still is if the cd before failed
+	unsure     bool     // a pushd may have failed
 	stdin      flow
 	shared     bool // the maps belong to the parent too: copy before writing
 
@@ -151,7 +157,7 @@ func (s *scope) raise(t Tier, format string, args ...any) {
 func (s *scope) child() *scope {
 	c := *s
 	c.shared, s.shared = true, true
-	c.pending, c.psub = nil, nil
+	c.pending, c.psub, c.failed = nil, nil, nil
 	return &c
 }
 
@@ -173,6 +179,7 @@ func (s *scope) own() {
 func (s *scope) setVar(name string, v variable) {
 	s.own()
 	v.set = true
+	s.j.afterTrap(name, v)
 	if old, ok := s.vars[name]; ok && old.exported {
 		v.exported = true
 	}
@@ -268,10 +275,23 @@ func (s *scope) setCwd(dir string) {
 		s.oldpwd = ""
 	}
 	s.cwds, s.cwdUnknown = []string{dir}, false
+	s.moved()
+}
+
+// moved: the variables that say where the shell is are its own again.
+func (s *scope) moved() {
+	s.j.moved = s.j.moved || len(s.j.traps) > 0
+	for _, n := range []string{"PWD", "OLDPWD"} {
+		if _, ok := s.vars[n]; ok {
+			s.own()
+			delete(s.vars, n)
+		}
+	}
 }
 
 func (s *scope) loseCwd() {
 	s.cwds, s.cwdUnknown, s.oldpwd = nil, true, ""
+	s.moved()
 }
 
 // assign judges and records an assignment that changes this shell.

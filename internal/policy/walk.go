@@ -18,6 +18,7 @@ func (s *scope) stmts(list []*syntax.Stmt, in flow) flow {
 		} else {
 			out = out.and(f)
 		}
+		s.settle()
 	}
 	return out
 }
@@ -49,6 +50,9 @@ func (s *scope) stmt(st *syntax.Stmt, in flow) flow {
 		out = flow{known: true}
 	} else {
 		out = s.command(st.Cmd, io.in)
+	}
+	if st.Negated {
+		s.settle()
 	}
 	return s.deliver(io, out)
 }
@@ -127,8 +131,17 @@ func (s *scope) binary(b *syntax.BinaryCmd, in flow) flow {
 		return s.child().stmt(b.Y, out)
 	}
 	out := s.stmt(b.X, in)
+	failed := s.failed
+	if b.Op == syntax.OrStmt {
+		if !leaves(b.Y) {
+			s.settle()
+		}
+		failed = nil
+	}
+	s.failed = nil
 	skipped := s.child()
 	out = out.and(s.stmt(b.Y, in))
+	s.failed = append(s.failed[:len(s.failed):len(s.failed)], failed...)
 	if sameState(s, skipped) {
 		return out
 	}
@@ -142,7 +155,7 @@ func (s *scope) binary(b *syntax.BinaryCmd, in flow) flow {
 // assumeSuccess reports whether what follows X && Y may take Y as done.
 func assumeSuccess(b *syntax.BinaryCmd) bool {
 	c, ok := b.X.Cmd.(*syntax.CallExpr)
-	return ok && len(c.Args) > 0 && (c.Args[0].Lit() == "cd" || c.Args[0].Lit() == "mkdir")
+	return ok && len(c.Args) > 0 && in([]string{"cd", "mkdir"}, plainText(c.Args[0]))
 }
 
 func sameState(a, b *scope) bool {
@@ -319,6 +332,7 @@ func (s *scope) uncalled() {
 		body.stmt(fn.body, flow{})
 		fn.depth--
 	}
+	s.endTraps()
 }
 
 // call runs a function's body with its arguments.
