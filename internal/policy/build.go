@@ -285,11 +285,12 @@ func runNinja(c *call, _ *spec, p parsed) {
 
 func runCmake(c *call, _ *spec, p parsed) {
 	for _, w := range p.values("-D") {
-		up := strings.ToUpper(w.text)
-		for _, bad := range []string{"COMPILER", "LAUNCHER", "LINKER", "_EXECUTABLE", "TOOLCHAIN", "MAKE_PROGRAM", "PROJECT_INCLUDE", "INSTALL_PREFIX", "_COMMAND", "FLAGS"} {
-			if strings.Contains(up, bad) && !strings.HasPrefix(up, "CMAKE_EXPORT_COMPILE_COMMANDS") {
-				c.raise(Risky, "%s is given `%s`, which may change what it runs", c.by(), w.show())
-			}
+		key, val, _ := strings.Cut(w.text, "=")
+		key, _, _ = strings.Cut(key, ":")
+		plain := in([]string{"CMAKE_BUILD_TYPE", "CMAKE_EXPORT_COMPILE_COMMANDS", "CMAKE_CXX_STANDARD", "CMAKE_C_STANDARD", "CMAKE_VERBOSE_MAKEFILE", "CMAKE_POSITION_INDEPENDENT_CODE", "BUILD_TESTING", "BUILD_SHARED_LIBS"}, key) ||
+			in([]string{"ON", "OFF", "on", "off", "1", "0", "TRUE", "FALSE", "YES", "NO"}, val) && !strings.HasPrefix(key, "CMAKE_")
+		if !w.lit || !plain || strings.ContainsAny(val, "/;$") {
+			c.raise(Risky, "%s is given `%s`, which may change what it runs", c.by(), w.show())
 		}
 	}
 	if t, ok := p.value("--target"); ok {
@@ -320,10 +321,9 @@ func runMvn(c *call, _ *spec, p parsed) {
 		}
 	}
 	for _, w := range p.values("-D") {
-		for _, bad := range []string{"exec.", "argline", "agent", "maven.repo", "maven.ext", "jvm", "user.home", "settings"} {
-			if strings.Contains(strings.ToLower(w.text), bad) {
-				c.raise(Risky, "%s is given `%s`, which may change what it runs", c.by(), w.show())
-			}
+		key, _, _ := strings.Cut(w.text, "=")
+		if !w.lit || !in([]string{"skipTests", "skipITs", "test", "it.test", "maven.test.skip", "maven.javadoc.skip", "surefire.useFile", "failIfNoTests", "surefire.failIfNoSpecifiedTests", "checkstyle.skip", "style.color", "trimStackTrace", "groups"}, key) {
+			c.raise(Risky, "%s is given `%s`, which may change what it runs", c.by(), w.show())
 		}
 	}
 }
@@ -439,6 +439,12 @@ func runCC(c *call, _ *spec, _ parsed) {
 		case strings.HasPrefix(t, "-o") && len(t) > 2:
 			c.write(lit(t[2:]))
 			out = true
+		case t == "-MF" && i+1 < len(c.args):
+			i++
+			c.write(c.args[i])
+		case t == "-include" && i+1 < len(c.args):
+			i++
+			c.read(c.args[i], false)
 		case in([]string{"-I", "-L", "-D", "-U", "-l", "-isystem", "-iquote", "-include", "-x", "-std", "-arch", "-framework", "-MF", "-MT", "-MQ", "-target"}, t):
 			i++
 		case strings.HasPrefix(t, "@"):
@@ -459,7 +465,7 @@ func runCC(c *call, _ *spec, _ parsed) {
 func ccHarmless(t string) bool {
 	for _, p := range []string{"-W", "-f", "-m", "-D", "-U", "-I", "-L", "-l", "-O", "-g", "-std=", "--std="} {
 		if strings.HasPrefix(t, p) {
-			for _, bad := range []string{"-Wa,", "-Wl,", "-Wp,", "-fplugin", "-fuse-ld", "-fdump", "-wrapper", "-fmodule", "-fprofile", "-fcrash", "-fdiagnostics-add", "-mllvm", "-fpass-plugin", "-flto-"} {
+			for _, bad := range []string{"-Wa,", "-Wl,", "-Wp,", "-fplugin", "-fuse-ld", "-fopt-info", "-ftime-trace", "-fsave-", "-fstack-usage", "-fcallgraph", "-MF", "-gsplit", "-fdebug-", "-frandom", "-fsanitize-", "-fproc-stat", "-foptimization-record", "-fcoverage", "-ftest-coverage", "-fdump", "-wrapper", "-fmodule", "-fprofile", "-fcrash", "-fdiagnostics-add", "-mllvm", "-fpass-plugin", "-flto-"} {
 				if strings.HasPrefix(t, bad) {
 					return false
 				}
@@ -482,7 +488,7 @@ func runCompiler(c *call, _ *spec, _ parsed) {
 		case i > 0 && c.args[i-1].is("-o", "-d", "--out-dir"):
 			c.write(w)
 		case t == "-o", t == "-d", t == "--out-dir", t == "--edition", t == "-O", t == "-g", t == "--test", t == "-cp", t == "-classpath", t == "-Wall", t == "-c", t == "--crate-type", t == "--emit", t == "-nowarn", t == "-include-runtime":
-		case strings.HasPrefix(t, "--edition="), strings.HasPrefix(t, "--crate-type="), strings.HasPrefix(t, "-Xlint"), strings.HasPrefix(t, "--emit="):
+		case strings.HasPrefix(t, "--edition="), strings.HasPrefix(t, "--crate-type="), strings.HasPrefix(t, "-Xlint"), strings.HasPrefix(t, "--emit=") && !strings.ContainsAny(t[7:], "=/"):
 		case strings.HasPrefix(t, "-"):
 			c.badOption(&parsed{}, t)
 		case strings.HasPrefix(t, "@"):

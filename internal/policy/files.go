@@ -427,6 +427,12 @@ func (c *call) modeTier(m word) {
 		c.raise(Risky, "%s sets a mode that is only known when it runs", c.by())
 		return
 	}
+	if isNumber(m.text) && (len(m.text) < 3 || m.text[len(m.text)-3] < '4') {
+		c.raise(Risky, "%s takes the owner's own access away", c.by())
+	}
+	if i := strings.IndexByte(m.text, '-'); i >= 0 && strings.Contains(m.text[i:], "r") && !strings.Contains("go", strings.Trim(m.text[:i], " ")) || strings.HasPrefix(m.text, "-r") {
+		c.raise(Risky, "%s takes the owner's own access away", c.by())
+	}
 	digits := strings.TrimLeft(m.text, "0=+-")
 	if strings.Trim(m.text, "01234567=+-") == "" && len(digits) >= 4 && strings.IndexByte("2467", digits[0]) >= 0 {
 		c.raise(Critical, "%s sets the set-uid or set-gid bit", c.by())
@@ -486,6 +492,9 @@ func runSplit(c *call, _ *spec, p parsed) {
 }
 
 func runCsplit(c *call, _ *spec, p parsed) {
+	if b, ok := p.value("-b"); ok && (!b.lit || strings.Contains(b.text, "/")) {
+		c.raise(Risky, "%s writes to names made by `%s`", c.by(), b.show())
+	}
 	if !p.has("-f") {
 		c.write(lit("xx00"))
 	}

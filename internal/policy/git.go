@@ -224,7 +224,7 @@ var gitForms = map[string]func(*call, parsed){
 		}
 	},
 	"gitbisect": func(c *call, p parsed) {
-		if !p.first("log", "view", "visualize") {
+		if !p.first("log") && !(p.first("view", "visualize") && len(p.operands) == 1) {
 			c.gitChanges()
 			c.suspicious(append(lits(c.name), c.args...))
 		}

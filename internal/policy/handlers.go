@@ -10,7 +10,7 @@ import (
 // handlers are the parts of the tables that a line cannot say, by attribute.
 func handlers() map[string]func(*call, *spec, parsed) {
 	return map[string]func(*call, *spec, parsed){
-		"cat": runCat, "tr": runTr, "decode": runDecode, "hex": runHex, "rev": runRev, "grep": runGrep, "jq": runJq, "gofmt": runGofmt, "mktemp": runMktemp,
+		"cat": runCat, "tr": runTr, "decode": runDecode, "hex": runHex, "rev": runRev, "grep": runGrep, "jq": runJq, "yq": runYq, "gofmt": runGofmt, "mktemp": runMktemp,
 		"tee": runTee, "cp": runCp, "mv": runMv, "install": runInstall, "ln": runLn, "rm": runRm, "delete": runDelete, "chmod": runChmod, "owner": runOwner,
 		"split": runSplit, "csplit": runCsplit, "patch": runPatch, "dd": runDd, "pack": runPack, "zip": runZip, "unzip": runUnzip, "sevenzip": runSevenZip, "objwrite": runObjWrite,
 		"sed": runSed, "awk": runAwk, "find": runFind, "tar": runTar, "risky-run": runRiskyRun, "pager": runPager, "date": runDate, "ps": runPs, "printenv": runPrintenv, "risky": runRiskyRead,

@@ -31,6 +31,9 @@ func runNpm(c *call, _ *spec, _ parsed) {
 			}
 		case w.is("--filter", "-F", "--workspace", "-w") && i+1 < len(c.args):
 			i++
+			c.toolPath(c.args[i], true)
+		case w.lit && strings.Contains(w.text, "..") && strings.HasPrefix(w.text, "-"):
+			c.badOption(&parsed{}, w.text)
 		case w.lit && (strings.HasPrefix(w.text, "--workspace=") || strings.HasPrefix(w.text, "--filter=")):
 		case w.lit && (in(npmNeutral, w.text) || strings.HasPrefix(w.text, "--depth=") || strings.HasPrefix(w.text, "--watch")):
 		case !w.lit && w.mayBeOption():

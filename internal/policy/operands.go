@@ -26,6 +26,7 @@ func (c *call) spec(sp *spec) {
 	}
 	c.base(sp)
 	c.byRole(sp, p.operands)
+	c.toolPaths(sp, p)
 	c.outflow(sp, p)
 	if sp.run != nil {
 		sp.run(c, sp, p)

@@ -96,7 +96,7 @@ objdump | mild | r* | -a,--archive-headers -f,--file-headers -p,--private-header
 readelf | mild | r* | -a,--all -h,--file-header -l,--program-headers,--segments -S,--section-headers,--sections -g -t -e,--headers -s,--syms,--symbols --dyn-syms -n,--notes -r,--relocs -u -d,--dynamic -V,--version-info -A -c -D -x: -p: -W,--wide -C,--demangle? -w?
 size | mild | r* | -A -B -o -d -x -t --format: --radix:
 jq gojq jaq | jq globsafe | v R* | -n,--null-input -R,--raw-input -s,--slurp -c,--compact-output -r,--raw-output --raw-output0 -j,--join-output -a,--ascii-output -S,--sort-keys -C,--color-output -M,--monochrome-output --tab --indent: --unbuffered --stream --stream-errors --seq -e,--exit-status -h,--help -V,--version --arg:2v --argjson:2v --slurpfile:2r --rawfile:2r --args --jsonargs -f,--from-file!
-yq | | v R* | -P,--prettyPrint -r,--unwrapScalar -o,--output-format: -p,--input-format: -j,--tojson -n,--null-input -N,--no-doc -c -y -i,--inplace! -s! -e,--exit-status -C,--colors -M,--no-colors -I,--indent: --arg:
+yq | yq | v R* | -P,--prettyPrint -r,--unwrapScalar -o,--output-format: -p,--input-format: -j,--tojson -n,--null-input -N,--no-doc -c -y -i,--inplace! -s! -e,--exit-status -C,--colors -M,--no-colors -I,--indent: --arg:
 xmllint | | r* | --format --noout --xpath: --nonet --version --html --huge --recover --encode: --c14n --pretty: -o,--output:w --schema:r --dtdvalid:r --relaxng:r
 tidy | | r* | -q -e -xml -i -m! -utf8
 less more most | pager | r* | -a -A -c -e -E -f -F -g -G -i -I -J -m -M -n -N -q -Q -r -R -s -S -u -U -w -W -X -x: -z: -p: -h: -j: -b: -P: --no-init --quit-if-one-screen --RAW-CONTROL-CHARS -K! -o:w -O:w -k! -t! -T!
