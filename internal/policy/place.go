@@ -176,18 +176,22 @@ func deviceOf(p string) (place, bool) {
 
 // protected reports whether a path below the workspace is protected.
 func (s *scope) protected(rel string) bool {
+	given := rel
 	rel = strings.ToLower(rel)
 	for _, part := range strings.Split(rel, "/") {
 		if s.j.p.protectedPart(part) {
 			return true
 		}
 	}
+	if !strings.Contains(rel, "tools/") && !strings.Contains(rel, ".config/") {
+		return s.j.p.protectedPath(given)
+	}
 	for _, two := range []string{"tools/bazel", ".config/git", ".config/mise", ".config/pip"} {
 		if strings.Contains("/"+rel+"/", "/"+two+"/") {
 			return true
 		}
 	}
-	return s.j.p.protectedPath(rel)
+	return s.j.p.protectedPath(given)
 }
 
 // secret says whether reading a path gives away credentials.
