@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ type (
 		Liveness      string    `json:"liveness"`
 		Parent        string    `json:"parent"`
 		Messages      []message `json:"messages"`
+		reader        *client
 	}
 	message struct {
 		ID        string    `json:"id"`
@@ -132,27 +134,22 @@ func (c *client) get(t testing.TB, path string, v any) {
 	require.NoError(t, json.Unmarshal(data, v), "%s", data)
 }
 
-// write posts a text that must be taken.
+// write posts a text that must be taken. Like the page it goes on while the
+// answer is that the server cannot be reached, always under the same client_id:
+// so it may be called while bots and servers are killed.
 func (c *client) write(t testing.TB, path, text string) posted {
-	t.Helper()
-	status, data, err := c.request(http.MethodPost, path, map[string]string{"text": text, "client_id": rand.Text()})
-	require.NoError(t, err)
-	require.Equal(t, http.StatusAccepted, status, "%q: %s", text, data)
-	var p posted
-	require.NoError(t, json.Unmarshal(data, &p), "%s", data)
-	require.NotEmpty(t, p.MessageID)
-	return p
-}
-
-// insist posts a text until it is taken, as the page does when the bot is gone:
-// always under the same client_id.
-func (c *client) insist(t testing.TB, path, text string) posted {
 	t.Helper()
 	body := map[string]string{"text": text, "client_id": rand.Text()}
 	return await(t, within, "the message is taken", func() (posted, bool) {
-		var p posted
 		status, data, err := c.request(http.MethodPost, path, body)
-		return p, err == nil && status == http.StatusAccepted && json.Unmarshal(data, &p) == nil
+		if err != nil || status == http.StatusServiceUnavailable {
+			return posted{}, false
+		}
+		require.Equal(t, http.StatusAccepted, status, "%q: %s", text, data)
+		var p posted
+		require.NoError(t, json.Unmarshal(data, &p), "%s", data)
+		require.NotEmpty(t, p.MessageID)
+		return p, true
 	})
 }
 
@@ -168,10 +165,20 @@ func (c *client) says(t testing.TB, thread, text string) posted {
 	return c.write(t, "/threads/"+thread+"/messages", text)
 }
 
-// click clicks a button that must be there.
+// click clicks a button that must be there, again where it was not confirmed, as
+// people are told to; a repeated click is the same click.
 func (c *client) click(t testing.TB, m message, button string, values map[string]any) clicked {
 	t.Helper()
-	status, data, err := c.request(http.MethodPost, "/messages/"+m.ID+"/click", map[string]any{"button": button, "values": values})
+	id := rand.Text()
+	return await(t, within, "the click is answered", func() (clicked, bool) {
+		out := c.clickOnce(t, m, button, id, values)
+		return out, out.Outcome != "unconfirmed"
+	})
+}
+
+func (c *client) clickOnce(t testing.TB, m message, button, id string, values map[string]any) clicked {
+	t.Helper()
+	status, data, err := c.request(http.MethodPost, "/messages/"+m.ID+"/click", map[string]any{"button": button, "values": values, "client_id": id})
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, status, "%s on %s: %s", button, m.Key, data)
 	var out clicked
@@ -206,6 +213,7 @@ func (c *client) thread(t testing.TB, id string) thread {
 	t.Helper()
 	var th thread
 	c.get(t, "/threads/"+id, &th)
+	th.reader = c
 	return th
 }
 
@@ -217,7 +225,13 @@ func (c *client) sees(t testing.TB, id, what string, ok func(thread) bool) threa
 
 func (c *client) seesIn(t testing.TB, limit time.Duration, id, what string, ok func(thread) bool) thread {
 	t.Helper()
-	return await(t, limit, what, func() (thread, bool) {
+	var seen bool
+	t.Cleanup(func() {
+		if !seen && t.Failed() {
+			t.Logf("not seen: %s; Temporal says of the session:\n%s", what, c.dev.describe("agent/web/main/"+id))
+		}
+	})
+	th := await(t, limit, what, func() (thread, bool) {
 		var th thread
 		status, data, err := c.request(http.MethodGet, "/threads/"+id, nil)
 		if err != nil || status != http.StatusOK || json.Unmarshal(data, &th) != nil {
@@ -225,4 +239,23 @@ func (c *client) seesIn(t testing.TB, limit time.Duration, id, what string, ok f
 		}
 		return th, ok(th)
 	})
+	seen, th.reader = true, c
+	return th
+}
+
+// describe returns what Temporal's Web UI knows of a workflow that hangs.
+func (d *dev) describe(workflowID string) string {
+	resp, err := http.Get(d.UIURL + "/api/v1/namespaces/" + d.Namespace + "/workflows/" + url.PathEscape(workflowID))
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var about struct {
+		Activities json.RawMessage `json:"pendingActivities"`
+		Task       json.RawMessage `json:"pendingWorkflowTask"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&about); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("pending activities %s\npending workflow task %s", about.Activities, about.Task)
 }

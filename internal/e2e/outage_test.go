@@ -62,7 +62,7 @@ func TestNoWorkerForAWhile(t *testing.T) {
 	w.kill()
 
 	began := time.Now()
-	require.Equal(t, "unconfirmed", ada.click(t, m, "approve", nil).Outcome)
+	require.Equal(t, "unconfirmed", ada.clickOnce(t, m, "approve", "once", nil).Outcome)
 	require.Less(t, time.Since(began), stretched(4*time.Second), "a click is answered in time")
 	ada.says(t, id, "then `echo later`")
 	fresh := ada.opens(t, "`echo fresh`")
@@ -98,7 +98,7 @@ func TestClickAfterTheWorkerDied(t *testing.T) {
 	w = d.worker(t)
 	await(t, within, "the worker is up", func() (string, bool) { s := w.printed(); return s, contains(s, "Worker is up") })
 	began := time.Now()
-	out := ada.click(t, m, "approve", nil).Outcome
+	out := ada.clickOnce(t, m, "approve", "once", nil).Outcome
 	ada.sees(t, id, "the click has counted", decided("approved"))
 	t.Logf("%s, and on the card after %v", out, time.Since(began))
 	require.Less(t, time.Since(began), stretched(4*time.Second))
@@ -112,9 +112,13 @@ func TestKilledFromOutside(t *testing.T) {
 	t.Parallel()
 	ada := sharedDev(t).as("ada")
 	id := ada.opens(t, "`echo started >> log; sleep 71415`")
-	ada.sees(t, id, "the command runs", func(th thread) bool { return running(1)(th) && len(commandLines(t, "sleep 71415")) > 0 })
+	th := ada.sees(t, id, "the command runs", running(1))
+	await(t, within, "it has begun", func() (string, bool) {
+		s := th.inWorkspace(t, "log")
+		return s, s != ""
+	})
 	killAll(t, "sleep 71415")
-	th := ada.sees(t, id, "a person is asked", waiting)
+	th = ada.sees(t, id, "a person is asked", waiting)
 	m := th.pending()[0]
 	require.False(t, m.has("approve"))
 	require.True(t, m.has("leave"), "%+v", m.Buttons)

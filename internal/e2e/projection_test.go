@@ -26,7 +26,7 @@ func TestBotKilledAtAnyMoment(t *testing.T) {
 	ada := d.as("ada")
 	var ids []string
 	for range sessions {
-		ids = append(ids, ada.insist(t, "/channels/general/messages", "/agent `echo 1 >> log`, then `rm -rf build`").ThreadID)
+		ids = append(ids, ada.write(t, "/channels/general/messages", "/agent `echo 1 >> log`, then `rm -rf build`").ThreadID)
 	}
 	for _, id := range ids {
 		approveOne(t, ada, id)
@@ -34,7 +34,7 @@ func TestBotKilledAtAnyMoment(t *testing.T) {
 	for n := 2; n <= turns; n++ {
 		for _, id := range ids {
 			ada.sees(t, id, "the answer before", answered(n-1))
-			ada.insist(t, "/threads/"+id+"/messages", fmt.Sprintf("`echo %d >> log`", n))
+			ada.write(t, "/threads/"+id+"/messages", fmt.Sprintf("`echo %d >> log`", n))
 		}
 	}
 	for _, id := range ids {
