@@ -7,11 +7,19 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Lock is a held lock. The system releases it when the process ends, however
 // it ends; a child process does not inherit it.
 type Lock struct{ file *os.File }
+
+// A killed process takes a moment to end, and one that it was just starting has
+// the lock until it runs its program. Whoever starts anew at once waits for that.
+const (
+	lockWithin = 2 * time.Second
+	lockPoll   = 20 * time.Millisecond
+)
 
 // LockedError says that another process holds the lock.
 type LockedError struct {
@@ -30,11 +38,11 @@ func (e *LockedError) Error() string {
 }
 
 // LockDev takes the directory for a cmd/dev. The error is a [LockedError] when
-// another one has it.
+// another one has it and does not end within two seconds.
 func (d *Dir) LockDev() (*Lock, error) { return d.lock(devLock, "cmd/dev") }
 
 // LockWorker takes this host's sandboxes for a worker. The error is a
-// [LockedError] when another one has them.
+// [LockedError] when another one has them and does not end within two seconds.
 func (d *Dir) LockWorker() (*Lock, error) { return d.lock(workerLock, "worker") }
 
 // Release gives the lock back.
@@ -50,7 +58,12 @@ func (d *Dir) lock(name, holder string) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", d.Join(name), reason(err))
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	err = flock(f)
+	for deadline := time.Now().Add(lockWithin); errors.Is(err, syscall.EWOULDBLOCK) && time.Now().Before(deadline); {
+		time.Sleep(lockPoll)
+		err = flock(f)
+	}
+	if err != nil {
 		defer func() { _ = f.Close() }()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, &LockedError{Dir: d.path, Holder: holder, PID: pidIn(f)}
@@ -62,6 +75,8 @@ func (d *Dir) lock(name, holder string) (*Lock, error) {
 	}
 	return &Lock{file: f}, nil
 }
+
+func flock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
 
 func writePID(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
