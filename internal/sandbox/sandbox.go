@@ -198,7 +198,7 @@ const (
 type Signal string
 
 const (
-	// SignalStop asks everything to end, and after two seconds ends it. The exec
+	// SignalStop asks everything to end, and after a second ends it. The exec
 	// is then cancelled.
 	SignalStop Signal = "stop"
 	// SignalKill ends everything at once. The exec is then cancelled.

@@ -160,14 +160,14 @@ over() {
 }
 
 # finish ends the command for reason $1 (the first one given stays): politely
-# for two seconds, then at once. Without $2 it is not polite.
+# for a second, then at once. Without $2 it is not polite.
 finish() {
 	over && return
 	(set -C && echo "$1" >"$run/reason") 2>/dev/null
 	if [ -n "${2:-}" ]; then
 		deliver TERM
 		deliver CONT
-		tries=20
+		tries=10
 		while [ "$tries" -gt 0 ] && ! over; do
 			nap
 			tries=$((tries - 1))
