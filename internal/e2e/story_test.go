@@ -3,9 +3,11 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -130,4 +132,24 @@ func once(t testing.TB, th thread) {
 	for key, n := range seen {
 		require.Equal(t, 1, n, "message %s stands there %d times", key, n)
 	}
+}
+
+// No message is lost between two runs, however close to their border it comes.
+func TestMessagesAtTheBorderOfRuns(t *testing.T) {
+	t.Parallel()
+	d := startDev(t, "--without", "worker")
+	d.worker(t, "--force-continue-as-new", "1")
+	ada := d.as("ada")
+	id := ada.opens(t, "`echo 1 >> log`")
+	const messages = 40
+	for n := 2; n <= messages; n++ {
+		ada.says(t, id, fmt.Sprintf("`echo %d >> log`", n))
+		time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
+	}
+	th := ada.thread(t, id)
+	await(t, 2*within, "every message is taken", func() (string, bool) {
+		log := th.inWorkspace(t, "log")
+		return log, len(lines(log)) >= messages
+	})
+	require.Equal(t, seq(messages), th.inWorkspace(t, "log"), "once, and in order")
 }

@@ -179,13 +179,16 @@ func (s *session) drain() {
 // only this run could finish.
 func (s *session) continueAsNew(ctx workflow.Context, in AgentInput) error {
 	s.drain()
-	err := workflow.Await(ctx, func() bool {
-		return !s.posting && s.calls == 0 && !s.editing() && workflow.AllHandlersFinished(ctx)
-	})
-	if err != nil {
-		return err
+	for quiet := false; !quiet; {
+		err := workflow.Await(ctx, func() bool {
+			return !s.posting && s.calls == 0 && !s.editing() && workflow.AllHandlersFinished(ctx)
+		})
+		if err != nil {
+			return err
+		}
+		s.drainSignals(ctx)
+		quiet = s.calls == 0
 	}
-	s.drainSignals(ctx)
 	s.drop()
 	in.State = s.st
 	in.Request.Task.Text, in.Joined = TextRef{}, nil
@@ -219,7 +222,18 @@ func (s *session) receive(ctx workflow.Context) {
 		c.Receive(ctx, &d)
 		s.destroy(ctx, d)
 	})
-	for ctx.Err() == nil && !s.draining {
+	takeAll(ctx, sel, &s.draining)
+}
+
+// takeAll serves a selector of signals until the run drains. It never blocks in
+// Select: a blocked Select is handed a signal before its coroutine runs, where a
+// run that ends in the same task, which goes first, would not find it.
+func takeAll(ctx workflow.Context, sel workflow.Selector, draining *bool) {
+	for {
+		_ = workflow.Await(ctx, func() bool { return *draining || sel.HasPending() })
+		if ctx.Err() != nil || *draining {
+			return
+		}
 		sel.Select(ctx)
 	}
 }

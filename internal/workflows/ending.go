@@ -79,7 +79,7 @@ func (s *session) end(ctx workflow.Context) error {
 			return err
 		}
 		// A message that came with this very task must not vanish with the run.
-		if s.drainSignals(ctx); s.settled() {
+		if s.drainSignals(ctx); s.settled() && s.calls == 0 {
 			return nil
 		}
 	}

@@ -100,7 +100,7 @@ func (m *Manager) Workflow(ctx workflow.Context, in ManagerInput) error {
 		return err
 	}
 	s.draining = true
-	if err := workflow.Await(ctx, func() bool { return s.busy == 0 && workflow.AllHandlersFinished(ctx) }); err != nil {
+	if err := s.idle(ctx); err != nil {
 		return err
 	}
 	if s.shutdown {
@@ -109,8 +109,17 @@ func (m *Manager) Workflow(ctx workflow.Context, in ManagerInput) error {
 	if err := s.trim(ctx); err != nil {
 		return err
 	}
-	s.drainSignals(ctx)
+	for s.drainSignals(ctx); s.busy > 0; s.drainSignals(ctx) {
+		if err := s.idle(ctx); err != nil { // what they asked to be forwarded
+			return err
+		}
+	}
 	return workflow.NewContinueAsNewError(ctx, WorkflowTypeManager, ManagerInput{State: s.st})
+}
+
+// idle waits until nothing is in hand.
+func (s *manager) idle(ctx workflow.Context) error {
+	return workflow.Await(ctx, func() bool { return s.busy == 0 && workflow.AllHandlersFinished(ctx) })
 }
 
 // restore finds the registry of an earlier manager under the same ID.
@@ -176,9 +185,7 @@ func (s *manager) receive(ctx workflow.Context) {
 		c.Receive(ctx, nil)
 		s.shutdown = true
 	})
-	for ctx.Err() == nil && !s.draining {
-		sel.Select(ctx)
-	}
+	takeAll(ctx, sel, &s.draining)
 }
 
 // drainSignals takes what arrived since the last task; what it opens is opened
