@@ -41,9 +41,12 @@ var stopButtons = []Button{{ID: ButtonStop, Label: "Stop"}}
 
 func turnKey(t *Turn) string { return "turn-" + itoa(t.Number) }
 
-// takeQueue moves the waiting messages into the turn, in order.
+// takeQueue moves the waiting messages into the turn, in the order in which they
+// were written: one that came by way of the manager, while the session opened,
+// may have been overtaken.
 func (s *session) takeQueue() {
 	t := s.st.Turn
+	slices.SortStableFunc(s.st.Queue, func(a, b Message) int { return a.At.Compare(b.At) })
 	for i := range s.st.Queue {
 		m := s.st.Queue[i]
 		t.Append = append(t.Append, Item{Message: &m})

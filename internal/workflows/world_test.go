@@ -67,7 +67,10 @@ type world struct {
 	openErr   error
 	opened    []string
 	snapshots int
-	destroyed int
+	// atSnapshot, when set before the session is asked for, is called while one is
+	// taken.
+	atSnapshot func(turn int)
+	destroyed  int
 }
 
 // entry is one line of a transcript: a message, a call or an output.
@@ -460,6 +463,9 @@ func (w *world) signalExec(_ context.Context, in workflows.SignalExecInput) erro
 }
 
 func (w *world) takeSnapshot(_ context.Context, in workflows.SnapshotInput) (workflows.SnapshotResult, error) {
+	if w.atSnapshot != nil {
+		w.atSnapshot(in.Turn)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.snapshots++
