@@ -21,47 +21,51 @@ const (
 // portTries bounds the search for a free port.
 const portTries = 200
 
-// checkPort says whether port can be listened on now.
-func checkPort(port int) error {
-	l, err := net.Listen("tcp", address(port))
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s: %w", address(port), ErrPortTaken)
-	case err != nil:
-		return fmt.Errorf("listening on %s: %w", address(port), err)
+// freePorts takes n different free ports, the first of which is first unless that
+// is 0. They are taken from everybody else until release is called, so that two
+// servers that start at the same time do not get the same.
+func freePorts(n, first int) (ports []int, release func(), err error) {
+	var held []net.Listener
+	release = func() {
+		for _, l := range held {
+			_ = l.Close() // it has carried nothing
+		}
 	}
-	return l.Close()
-}
-
-// freePorts returns n different free ports, the first of which is first unless
-// that is 0.
-func freePorts(n, first int) ([]int, error) {
-	var ports []int
+	take := func(port int) error {
+		l, err := net.Listen("tcp", address(port))
+		if err != nil {
+			return err
+		}
+		held, ports = append(held, l), append(ports, port)
+		return nil
+	}
 	if first != 0 {
-		ports = append(ports, first)
+		err := take(first)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			err = ErrPortTaken
+		}
+		if err != nil {
+			return nil, release, fmt.Errorf("listening on %s: %w", address(first), err)
+		}
 	}
 	for range portTries {
 		if len(ports) == n {
-			return ports, nil
+			return ports, release, nil
 		}
-		port := lowestPort + rand.IntN(highestPort-lowestPort)
-		l, err := net.Listen("tcp", address(port))
-		if err != nil {
-			continue
-		}
-		defer func() { _ = l.Close() }() // Held until all are found: no port twice.
-		ports = append(ports, port)
+		_ = take(lowestPort + rand.IntN(highestPort-lowestPort)) // then another one
 	}
-	return nil, fmt.Errorf("no %d free ports between %d and %d on %s", n, lowestPort, highestPort, host)
+	release()
+	return nil, release, fmt.Errorf("no %d free ports between %d and %d on %s", n, lowestPort, highestPort, host)
 }
 
 // FreePort returns a port of loopback that is free and that the system does not
 // give to outgoing connections, so that it is likely still free after a
 // restart.
 func FreePort() (int, error) {
-	ports, err := freePorts(1, 0)
+	ports, release, err := freePorts(1, 0)
 	if err != nil {
 		return 0, err
 	}
+	release()
 	return ports[0], nil
 }

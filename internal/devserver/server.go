@@ -85,21 +85,18 @@ type Server struct {
 // bounds the start only. Stop it when done.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	o = withDefaults(o)
-	if o.FrontendPort != 0 {
-		if err := checkPort(o.FrontendPort); err != nil {
-			return nil, err
-		}
-	}
-	ports, err := freePorts(len(temporal.DefaultServices), o.FrontendPort)
+	ports, release, err := freePorts(len(temporal.DefaultServices), o.FrontendPort)
 	if err != nil {
 		return nil, err
 	}
+	defer release()
 	cfg := serverConfig(o, ports)
 	if err := prepareStore(o, cfg); err != nil {
 		return nil, err
 	}
 	s := &Server{address: address(ports[0]), namespaces: o.Namespaces, log: o.Log, stopping: new(atomic.Bool)}
 	out := logger{out: o.Log.With(telemetry.KeyComponent, "temporal"), stopping: s.stopping}
+	release() // the server listens itself
 	s.inner, err = temporal.NewServer(serverOptions(o, cfg, ports, out)...)
 	if err != nil {
 		return nil, fmt.Errorf("making the embedded Temporal server: %w", err)
