@@ -93,7 +93,11 @@ func TestClickAfterTheWorkerDied(t *testing.T) {
 	ada := d.as("ada")
 	w := d.worker(t)
 	id := ada.opens(t, "`sh s.sh`")
-	m := ada.sees(t, id, "a request", waiting).pending()[0]
+	th := ada.sees(t, id, "the session waits", func(th thread) bool {
+		return waiting(th) && th.Liveness == "waiting" && th.calls(1)[0].State == "awaiting_approval"
+	})
+	m := th.pending()[0]
+	time.Sleep(time.Second) // it is at rest
 	w.kill()
 	w = d.worker(t)
 	await(t, within, "the worker is up", func() (string, bool) { s := w.printed(); return s, contains(s, "Worker is up") })
@@ -102,7 +106,7 @@ func TestClickAfterTheWorkerDied(t *testing.T) {
 	ada.sees(t, id, "the click has counted", decided("approved"))
 	t.Logf("%s, and on the card after %v", out, time.Since(began))
 	require.Less(t, time.Since(began), stretched(4*time.Second))
-	th := ada.sees(t, id, "the answer", answered(1))
+	th = ada.sees(t, id, "the answer", answered(1))
 	require.Equal(t, "one\n", th.inWorkspace(t, "ran"))
 }
 

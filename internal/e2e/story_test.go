@@ -141,7 +141,7 @@ func TestMessagesAtTheBorderOfRuns(t *testing.T) {
 	d.worker(t, "--force-continue-as-new", "1")
 	ada := d.as("ada")
 	id := ada.opens(t, "`echo 1 >> log`")
-	const messages = 40
+	const messages = 10
 	for n := 2; n <= messages; n++ {
 		ada.says(t, id, fmt.Sprintf("`echo %d >> log`", n))
 		time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
