@@ -37,7 +37,7 @@ func maskedTurn(m *mask.Masker, t workflows.TurnView) *workflows.TurnView {
 
 func maskedApproval(m *mask.Masker, a workflows.ApprovalView) *workflows.ApprovalView {
 	a.Command.Text = m.Text(a.Command.Text)
-	a.Reasons = m.Texts(a.Reasons)
+	a.Reasons, a.Evidence = m.Texts(a.Reasons), m.Texts(a.Evidence)
 	a.Text, a.Original, a.Remark = m.Text(a.Text), m.Text(a.Original), m.Text(a.Remark)
 	a.Votes = slices.Clone(a.Votes)
 	for i := range a.Votes {

@@ -81,19 +81,37 @@ func ApprovalCommand(a workflows.ApprovalView) string {
 	return text
 }
 
-// Why gives the reasons on one line, or one a line where there are more.
+// Why gives the reasons on one line, or one a line where there are more, and
+// what the command would lose.
 func Why(a workflows.ApprovalView) string {
+	var lines []string
 	switch len(a.Reasons) {
 	case 0:
-		return ""
 	case 1:
-		return "Why: " + Sentence(Shown(a.Reasons[0]))
+		lines = append(lines, "Why: "+Sentence(Shown(a.Reasons[0])))
+	default:
+		lines = append(lines, "Why:")
+		for _, r := range a.Reasons {
+			lines = append(lines, "- "+Sentence(Shown(r)))
+		}
 	}
-	lines := []string{"Why:"}
-	for _, r := range a.Reasons {
-		lines = append(lines, "- "+Sentence(Shown(r)))
+	if e := Evidence(a.Evidence); e != "" {
+		lines = append(lines, e)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Evidence is "When asked: 312 files, 48 MB." of phrases on what a command would
+// lose; the workspace may have changed since.
+func Evidence(phrases []string) string {
+	if len(phrases) == 0 {
+		return ""
+	}
+	out := make([]string, len(phrases))
+	for i, p := range phrases {
+		out[i] = Shown(p)
+	}
+	return Sentence("When asked: " + strings.Join(out, "; "))
 }
 
 // Sentence closes s with a full stop, unless it has one.

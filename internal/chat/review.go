@@ -12,15 +12,17 @@ import (
 // Review is everything that an approval covers, for a person to read before
 // they decide.
 type Review struct {
-	Command string       `json:"command"`
-	Cwd     string       `json:"cwd"`
-	Backend string       `json:"backend"`
-	Tier    string       `json:"tier"`
-	Reasons []string     `json:"reasons"`
-	Env     []string     `json:"env,omitempty"`
-	Files   []ReviewFile `json:"files,omitempty"`
-	Notes   []string     `json:"notes,omitempty"`
-	Digest  string       `json:"digest"`
+	Command string   `json:"command"`
+	Cwd     string   `json:"cwd"`
+	Backend string   `json:"backend"`
+	Tier    string   `json:"tier"`
+	Reasons []string `json:"reasons"`
+	// Evidence are phrases on what it would lose, as it was when it was asked for.
+	Evidence []string     `json:"evidence,omitempty"`
+	Env      []string     `json:"env,omitempty"`
+	Files    []ReviewFile `json:"files,omitempty"`
+	Notes    []string     `json:"notes,omitempty"`
+	Digest   string       `json:"digest"`
 	// Original is the command as the agent asked for it, cut to
 	// [workflows.MaxShownCommand] bytes, and EditedBy who changed it, where
 	// somebody did.
@@ -36,7 +38,7 @@ type ReviewFile struct {
 
 // Review reads what stands behind an approval card.
 func (r *Router) Review(ctx context.Context, a workflows.ApprovalView) (Review, error) {
-	v := Review{Cwd: a.Cwd, Backend: a.Backend, Tier: a.Tier, Reasons: r.Mask.Texts(a.Reasons), Digest: a.Digest, Original: r.Mask.Text(a.Original)}
+	v := Review{Cwd: a.Cwd, Backend: a.Backend, Tier: a.Tier, Reasons: r.Mask.Texts(a.Reasons), Digest: a.Digest, Original: r.Mask.Text(a.Original), Evidence: r.Mask.Texts(a.Evidence)}
 	if a.EditedBy != nil {
 		v.EditedBy = r.Style.Person(*a.EditedBy)
 	}
@@ -83,6 +85,9 @@ func (v Review) Text() string {
 	fmt.Fprintf(&b, "Directory: %s\nBackend: %s\nTier: %s\n", v.Cwd, v.Backend, v.Tier)
 	for _, reason := range v.Reasons {
 		b.WriteString("Why: " + reason + "\n")
+	}
+	if e := Evidence(v.Evidence); e != "" {
+		b.WriteString(e + "\n")
 	}
 	if len(v.Env) > 0 {
 		b.WriteString("\nEnvironment changes:\n" + strings.Join(v.Env, "\n") + "\n")

@@ -74,8 +74,9 @@ func (a *Activities) JudgeToolCall(ctx context.Context, in workflows.JudgeInput)
 	}
 	j, err := a.judgement(ctx, c, in.Channel)
 	j.Edited = edited
-	if c.tool == workflows.ToolShell {
+	if c.tool == workflows.ToolShell && err == nil {
 		j.Shape = a.cfg.Gate.Shape(c.command, envOf(in.Sandbox, c.cwd), c.verdict)
+		j.Evidence = a.evidence(ctx, s, in.Sandbox, c)
 	}
 	return j, activityError(ctx, err)
 }

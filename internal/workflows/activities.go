@@ -183,6 +183,9 @@ type Judgement struct {
 	PolicyVersion string        `json:"policy_version"`
 	// Rule says who must approve; meaningful for risky and critical.
 	Rule ApprovalRule `json:"rule,omitzero"`
+	// Evidence are phrases on what a risky command would lose, as it was when it
+	// was asked for; masked, and empty where that was not cheap to find out.
+	Evidence []string `json:"evidence,omitempty"`
 	// Edited are the call's arguments with the command of JudgeInput.Edit.
 	Edited *TextRef `json:"edited,omitempty"`
 	// Shape is the exact parsed form that a grant may allow; empty where none may

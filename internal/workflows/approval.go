@@ -27,7 +27,7 @@ func (s *session) request(ctx workflow.Context, c *Call) {
 	j := c.Judgement
 	a := s.hold(ctx, c, j.Rule)
 	s.showApproval(ctx, c, a, &ApprovalView{
-		Tier: j.Tier, Command: j.Command, Displayable: j.Displayable, Detail: j.Detail, Reasons: j.Reasons,
+		Tier: j.Tier, Command: j.Command, Displayable: j.Displayable, Detail: j.Detail, Reasons: j.Reasons, Evidence: j.Evidence,
 	})
 }
 

@@ -180,8 +180,11 @@ type ApprovalView struct {
 	Workspace   string  `json:"workspace,omitempty"`
 	// Detail is the blob key of what Review shows beside the command: environment
 	// changes, script contents.
-	Detail    string    `json:"detail,omitempty"`
-	Reasons   []string  `json:"reasons"`
+	Detail  string   `json:"detail,omitempty"`
+	Reasons []string `json:"reasons"`
+	// Evidence are phrases on what the command would lose, as it was when it was
+	// asked for.
+	Evidence  []string  `json:"evidence,omitempty"`
 	Digest    string    `json:"digest"`
 	ExpiresAt time.Time `json:"expires_at"`
 	Required  int       `json:"required"`

@@ -239,6 +239,9 @@ func reviewView(at ref, a workflows.ApprovalView, r chat.Review) slack.ModalView
 	for _, reason := range r.Reasons {
 		blocks = append(blocks, textBlock("Why: "+chat.Sentence(chat.Shown(reason))))
 	}
+	if e := chat.Evidence(r.Evidence); e != "" {
+		blocks = append(blocks, textBlock(e))
+	}
 	if len(r.Env) > 0 {
 		box("Environment changes:", strings.Join(r.Env, "\n"))
 	}

@@ -16,6 +16,7 @@ export function approvalBody(m, view) {
     h("p", { class: "where" }, where(a)),
     h("pre", { class: "command", dir: "ltr", "data-key": "command" }, h("code", {}, visible(a.command || ""))),
     reasonsEl(a.reasons),
+    evidenceEl(a.evidence),
     pending && a.unknown_run && h("p", { class: "decision" }, mayHaveRun),
     pending ? whoMay(a, view) : null,
     pending && meanwhile(a).map((line) => h("p", { class: "aside" }, line)),
@@ -52,6 +53,12 @@ export function reasonsEl(reasons) {
   if (!list.length) return null;
   if (list.length === 1) return h("p", { class: "why" }, h("b", {}, "Why: "), codeSpans(list[0]));
   return h("div", { class: "why" }, h("b", {}, "Why:"), h("ul", {}, list.map((r) => h("li", {}, codeSpans(r)))));
+}
+
+// evidenceEl says what would be lost, as it was when the request was made.
+export function evidenceEl(phrases) {
+  if (!phrases?.length) return null;
+  return h("p", { class: "why evidence" }, h("b", {}, "When asked: "), phrases.map((p, i) => [i ? "; " : "", codeSpans(p)]), ".");
 }
 
 function codeSpans(text) {

@@ -2,7 +2,7 @@
 // approved from here is what was shown here, by its digest.
 import { ask, dialog } from "./dialogs.js";
 import { h } from "./dom.js";
-import { decision, mayBreakGlass, reasonsEl, where } from "./approval.js";
+import { decision, evidenceEl, mayBreakGlass, reasonsEl, where } from "./approval.js";
 import { articleOf, click, failureOf, outcomes, sendClick, sentenceOf, tellOutcome, unconfirmed } from "./clicks.js";
 import { plain, timeEl, visible } from "./format.js";
 
@@ -216,6 +216,7 @@ function content(a, answer) {
     facts, pre(r.command || a.command || "", "Command"),
     r.edited_by ? section(["✎ Changed by ", plain(r.edited_by), ". The agent had asked for:"], pre(r.original || "", "The command before it was changed")) : null,
     reasonsEl(r.reasons || a.reasons),
+    evidenceEl(r.evidence || a.evidence),
     r.env?.length ? section("Environment changes", pre(r.env.join("\n"), "Environment changes")) : null,
     (r.files || []).map((f) => section(f.path, pre(f.text || "", f.path))),
     (r.notes || []).map((n) => h("p", { class: "aside" }, plain(n))),
