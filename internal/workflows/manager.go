@@ -244,7 +244,7 @@ func (s *manager) taken(r SessionRequest) bool {
 		return false
 	}
 	for _, o := range s.st.Opening {
-		if o.Request.Thread == r.Thread && o.Request.ID != r.ID {
+		if o.Request.Thread.same(r.Thread) && o.Request.ID != r.ID {
 			return true
 		}
 	}
@@ -288,7 +288,7 @@ func (s *manager) asked(id string) *SessionResult {
 
 func (s *manager) opening(r SessionRequest) *Opening {
 	for _, o := range s.st.Opening {
-		if o.Request.ID == r.ID || (r.Thread.ID != "" && o.Request.Thread == r.Thread) {
+		if o.Request.ID == r.ID || o.Request.Thread.same(r.Thread) {
 			return o
 		}
 	}
@@ -321,7 +321,7 @@ func (s *manager) open(ctx workflow.Context, o *Opening) {
 func (s *manager) start(ctx workflow.Context, o *Opening) {
 	r := &o.Request
 	var thread Thread
-	err := workflow.ExecuteActivity(postOptions(ctx, r.Thread.PostQueue(), priorityApproval, r.Thread.Channel), ActivityOpenThread, OpenThreadInput{
+	err := workflow.ExecuteActivity(postOptions(ctx, r.Thread.PostQueue(), priorityApproval, r.Thread.postKey()), ActivityOpenThread, OpenThreadInput{
 		Thread: r.Thread, Key: "root-" + r.ID, Title: r.Title, By: r.By, Parent: o.Parent,
 	}).Get(ctx, &thread)
 	if err != nil {

@@ -155,7 +155,7 @@ func (s *session) deliver(ctx workflow.Context, p *Post) {
 	if p.First.IsZero() {
 		p.First = workflow.Now(ctx)
 	}
-	ctx = postOptions(ctx, s.st.Thread.PostQueue(), priorityOf(p.View.Kind), s.st.Thread.Channel)
+	ctx = postOptions(ctx, s.st.Thread.PostQueue(), priorityOf(p.View.Kind), s.st.Thread.postKey())
 	var res PostResult
 	err := workflow.ExecuteActivity(ctx, ActivityPostMessage, PostInput{
 		WorkflowID: s.id, Thread: s.st.Thread, Key: p.View.Key, First: p.First,

@@ -25,6 +25,10 @@ type Thread struct {
 	Channel string `json:"channel"`
 	// ID is Slack's thread_ts, Discord's thread ID or the browser chat's thread ID.
 	ID string `json:"id"`
+	// App is the application whose bots write to a Discord thread: its rate budget
+	// is the application's, so it names the queue. It is no part of the identity,
+	// and empty elsewhere.
+	App string `json:"app,omitempty"`
 }
 
 // WorkflowID returns the ID of the thread's AgentWorkflow.
@@ -50,7 +54,7 @@ func (t Thread) PostQueue() string {
 	case PlatformWeb:
 		return "chat/web"
 	}
-	return "chat/" + t.Platform + "/" + t.Team
+	return "chat/" + t.Platform + "/" + t.App
 }
 
 // EditQueue is the queue of edits; see [Thread.PostQueue].
@@ -61,9 +65,24 @@ func (t Thread) EditQueue() string {
 	return t.PostQueue()
 }
 
-// ParseWorkflowID is the inverse of [Thread.WorkflowID]. The channel of a
-// Discord or browser thread is not part of its ID and stays empty. It returns an
-// error for an ID of another form.
+// postKey is the fairness key of a thread's posts: what shares a part of the
+// rate budget.
+func (t Thread) postKey() string {
+	if t.Platform == PlatformDiscord && t.ID != "" {
+		return t.WorkflowID() // a Discord thread is a channel of its own
+	}
+	return t.Channel
+}
+
+// same reports whether two threads are one: their identities count, not what is
+// known beside them.
+func (t Thread) same(o Thread) bool {
+	return t.ID != "" && o.ID != "" && t.WorkflowID() == o.WorkflowID()
+}
+
+// ParseWorkflowID is the inverse of [Thread.WorkflowID]. The channel and the
+// application of a Discord or browser thread are no part of its ID and stay
+// empty. It returns an error for an ID of another form.
 func ParseWorkflowID(id string) (Thread, error) {
 	p := strings.Split(id, "/")
 	switch {

@@ -328,7 +328,7 @@ func (a *App) review(ctx context.Context, i interaction, r ref) {
 // reviewFile shares a review that no modal can hold as a file in the thread. The
 // digest ties the approval to what the file says.
 func (a *App) reviewFile(ctx context.Context, r ref, av workflows.ApprovalView, whole chat.Review) slack.ModalViewRequest {
-	name := "review-" + fileName(strings.ReplaceAll(r.Approval, ".", "-"))
+	name := "review-" + chat.FileName(strings.ReplaceAll(r.Approval, ".", "-"))
 	p := &poster{app: a}
 	t := a.refThread(r)
 	found, err := p.parts(ctx, t, "", time.Time{})
