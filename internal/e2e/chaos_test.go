@@ -1,0 +1,64 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+type chaosReport struct {
+	OK     bool   `json:"ok"`
+	Seed   uint64 `json:"seed"`
+	Broken []struct {
+		Rule   string `json:"rule"`
+		Thread string `json:"thread"`
+		What   string `json:"what"`
+	} `json:"broken"`
+	Counts map[string]int `json:"counts"`
+	Kills  map[string]int `json:"kills"`
+	Dir    string         `json:"dir"`
+}
+
+func chaos(t testing.TB, args ...string) (int, chaosReport) {
+	t.Helper()
+	code, out, problem := runs(t, "dev", t.TempDir(), nil, append([]string{"chaos", "--json"}, args...)...)
+	var r chaosReport
+	require.NoError(t, json.Unmarshal([]byte(out), &r), "%s\n%s", out, problem)
+	require.Contains(t, problem, "chaos: seed ", "the seed is printed before anything can hang")
+	return code, r
+}
+
+// A short run: nothing is lost and nothing happens twice while parts are killed.
+func TestChaos(t *testing.T) {
+	t.Parallel()
+	code, r := chaos(t, "--seed", "11", "--for", "25s", "--people", "4")
+	require.Equal(t, 0, code, "seed %d: %+v; what was recorded is in %s", r.Seed, r.Broken, r.Dir)
+	require.True(t, r.OK)
+	require.Empty(t, r.Broken)
+	require.Greater(t, r.Counts["messages"], 5)
+	require.Greater(t, r.Counts["journal_lines"], 5)
+	require.Greater(t, r.Kills["bot"]+r.Kills["worker-1"]+r.Kills["worker-2"]+r.Kills["server"], 3)
+}
+
+// The checker finds what is planted, and calls it by its name.
+func TestChaosFindsDefects(t *testing.T) {
+	t.Parallel()
+	for defect, rule := range map[string]string{
+		"double-exec": "exec-twice", "lost-message": "message-lost", "double-post": "post-twice",
+	} {
+		t.Run(defect, func(t *testing.T) {
+			t.Parallel()
+			code, r := chaos(t, "--seed", "2", "--for", "12s", "--people", "3", "--defect", defect)
+			require.Equal(t, 1, code)
+			require.False(t, r.OK)
+			var rules []string
+			for _, b := range r.Broken {
+				rules = append(rules, b.Rule)
+			}
+			require.Contains(t, rules, rule, "%+v", r)
+		})
+	}
+	code, _, _ := runs(t, "dev", t.TempDir(), nil, "chaos", "--defect", "none-such")
+	require.Equal(t, 2, code)
+}
