@@ -181,7 +181,7 @@ exec "$@"' sh "$cwd" "$@"
 	exit "$code"
 }
 
-# spawn runs the script's verb "run" on its own. A background job would ignore
+# spawn runs the script's verb "shared" on its own. A background job would ignore
 # interrupts for good, and so would the command: the parent goes instead.
 spawn() {
 	sh -c '
@@ -189,7 +189,7 @@ sh -c "
 kill -s KILL \$1
 shift
 exec /sbin/docker-init -s -- sh \"\$@\"" orphan $$ "$@"
-exit' parent "$script" run "$@" </dev/null >/dev/null 2>&1
+exit' parent "$script" shared "$@" </dev/null >/dev/null 2>&1
 }
 
 # --- requests: each runs in a subshell of the agent, but for state and output ---
@@ -215,12 +215,12 @@ begin() {
 	export disk tool # the harness's own; the command's environment is another
 	if [ ! -s "$record/job" ]; then
 		[ "$cwd" = /workspace ] || drop test -d "$cwd" || exit "$nodir"
-		mkdir -p "$record" && : >>"$record/stdout" && : >>"$record/stderr" && claim "$job" || exit
+		mkdir -p "$run" && : >>"$record/stdout" && : >>"$record/stderr" && claim "$job" || exit
 	fi
 	read -r have <"$record/job" || exit
 	[ "$have" = "$job" ] || [ "$have" = forbidden ] || exit "$conflict"
-	if [ ! -e "$run" ]; then
-		spawn "$record" shared "$timeout" "$blocks" "$stdin" "" sh "$script" command "$record" "$cwd" "$@"
+	if [ ! -e "$run/lock" ]; then
+		spawn "$record" "$timeout" "$blocks" "$stdin" "" sh "$script" command "$record" "$cwd" "$@"
 	fi
 	tries=1000
 	until [ -s "$run/self" ] || [ -e "$record/exit" ]; do
@@ -235,7 +235,7 @@ begin() {
 # writes how it ended before it goes.
 state() {
 	use "$1"
-	[ -e "$run" ] || return "$noexec"
+	[ -e "$run/lock" ] || return "$noexec"
 	up=no
 	if [ -e "$record/exit" ]; then
 		:
@@ -248,7 +248,7 @@ state() {
 	if [ -e "$record/exit" ]; then
 		while read -r line; do echo "$line"; done <"$record/exit"
 	fi
-	stat -c '%n %s %y' "$run" "$run/self" "$record/exit" "$record/stdout" "$record/stderr" 2>/dev/null
+	stat -c '%n %s %y' "$run/lock" "$run/self" "$record/exit" "$record/stdout" "$record/stderr" 2>/dev/null
 	return 0
 }
 
@@ -256,7 +256,7 @@ state() {
 # stream. With $5 the harness is looked for, too.
 output() {
 	use "$1"
-	[ -e "$run" ] || return "$noexec"
+	[ -e "$run/lock" ] || return "$noexec"
 	more=running
 	if [ -e "$record/exit" ]; then
 		more=ended
@@ -270,7 +270,7 @@ output() {
 
 running() {
 	for dir in "$execs"/*; do
-		[ -e "$dir/run" ] && [ ! -e "$dir/exit" ] || continue
+		[ -e "$dir/run/lock" ] && [ ! -e "$dir/exit" ] || continue
 		if [ ! -s "$dir/run/self" ] || alive "$dir/run/self" >/dev/null; then
 			echo "${dir##*/}"
 		fi
@@ -283,7 +283,7 @@ send() {
 	use "$1"
 	case $2 in
 	stop | KILL)
-		if [ ! -e "$run" ] && mkdir -p "$record" && mkdir "$run" 2>/dev/null; then
+		if [ ! -e "$run/lock" ] && mkdir -p "$run" && (set -C && : >"$run/lock") 2>/dev/null; then
 			: >>"$record/stdout" && : >>"$record/stderr" && claim forbidden && end 0 cancelled
 		elif [ ! -e "$record/exit" ]; then
 			(sh "$script" signal "$record" "$2" </dev/null >/dev/null 2>&1 &)
@@ -291,7 +291,7 @@ send() {
 		exit
 		;;
 	esac
-	[ -e "$run" ] || exit "$noexec"
+	[ -e "$run/lock" ] || exit "$noexec"
 	[ ! -e "$record/exit" ] || exit 0
 	if [ "$2" = STOP ]; then
 		freeze
@@ -309,7 +309,7 @@ end() {
 # settle records the end of an exec whose container was killed to end it.
 settle() {
 	use "$1"
-	[ -e "$run" ] && [ ! -e "$record/exit" ] || exit 0
+	[ -e "$run/lock" ] && [ ! -e "$record/exit" ] || exit 0
 	alive "$run/self" >/dev/null && exit 0
 	end 137 "$2"
 	exit
@@ -318,7 +318,7 @@ settle() {
 # input tells whether the exec takes standard input, and whether it does yet.
 input() {
 	use "$1"
-	[ -e "$run" ] || exit "$noexec"
+	[ -e "$run/lock" ] || exit "$noexec"
 	read -r job <"$record/job"
 	case $job in
 	*' stdin') [ -e "$run/holder" ] && echo ready || echo wait ;;

@@ -30,10 +30,10 @@ func (s *session) Start(ctx context.Context, spec sandbox.ExecSpec) error {
 	run := harness.Run{
 		Record: insideRoot, Stdin: spec.Stdin, Timeout: limits.Timeout, OutputBytes: limits.OutputBytes, Argv: s.argv(spec),
 	}
-	given := run.Args() // run RECORD MODE TIMEOUT BLOCKS STDIN CWD PROGRAM…
-	args := append([]string{spec.ID, job(spec, cwd), cwd}, given[3:6]...)
+	given := run.Args() // shared RECORD TIMEOUT BLOCKS STDIN CWD PROGRAM…
+	args := append([]string{spec.ID, job(spec, cwd), cwd}, given[2:5]...)
 	args = append(args, strconv.FormatInt(max(0, s.b.cfg.Disk>>10), 10))
-	_, code, err := s.call(ctx, "starting a command", "begin", append(args, given[7:]...)...)
+	_, code, err := s.call(ctx, "starting a command", "begin", append(args, given[6:]...)...)
 	switch {
 	case err != nil:
 		return err
@@ -144,7 +144,7 @@ func note(st *sandbox.ExecStatus, name, text string) {
 		st.StderrBytes = n
 	case "exit":
 		st.EndedAt = parseTime(at)
-	case "run", "self": // self comes after run, and is nearer to the truth
+	case "lock", "self": // self comes after lock, and is nearer to the truth
 		st.StartedAt = parseTime(at)
 	}
 }

@@ -197,7 +197,7 @@ func TestWalk(t *testing.T) {
 
 func TestParseState(t *testing.T) {
 	t.Parallel()
-	st, err := parseState("up no\ncode 3\nreason exited\n/x/run 4096 2026-01-02 03:04:05.5 +0000\n/x/run/self 9 2026-01-02 03:04:05.6 +0000\n" +
+	st, err := parseState("up no\ncode 3\nreason exited\n/x/run/lock 0 2026-01-02 03:04:05.5 +0000\n/x/run/self 9 2026-01-02 03:04:05.6 +0000\n" +
 		"/x/exit 21 2026-01-02 03:04:06 +0000\n/x/stdout 12 2026-01-02 03:04:06.1 +0000\n/x/stderr 0 2026-01-02 03:04:05.6 +0000\n")
 	require.NoError(t, err)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 600e6, time.UTC)
@@ -206,7 +206,7 @@ func TestParseState(t *testing.T) {
 	st.StartedAt, st.EndedAt = time.Time{}, time.Time{}
 	require.Equal(t, sandbox.ExecStatus{State: sandbox.StateExited, ExitCode: 3, StdoutBytes: 12}, st)
 
-	began := "/x/run 4096 2026-01-02 03:04:05 +0000\n"
+	began := "/x/run/lock 0 2026-01-02 03:04:05 +0000\n"
 	for text, want := range map[string]sandbox.State{
 		"up yes\n":                   sandbox.StateRunning,
 		"up no\n":                    sandbox.StateUnknown,

@@ -4,8 +4,10 @@
 // A record is a directory outside the command's reach, named by the exec ID:
 //
 //	stdout, stderr   the streams, as they come
-//	exit             how it ended; it appears whole, when all else is written
-//	run/             made first, by whoever runs the exec: the lock
+//	exit             how it ended, written when all else is; whole once its
+//	                 last line is
+//	run/             made with the record
+//	run/lock         made first by whoever runs the exec, exclusively
 //	run/self         the script's process while it runs
 //	run/main, init   the command's first process; the init of its namespace
 //	run/begun        not empty once a namespace is ready for the command
@@ -17,7 +19,9 @@
 package harness
 
 import (
+	"bytes"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -30,7 +34,7 @@ var script string
 // Script returns the script's text.
 func Script() string { return script }
 
-// Run is what the script's verb "run" takes.
+// Run is what the script's verbs "shared" and "own" take.
 type Run struct {
 	// Record is the absolute path of the record; the directory exists.
 	Record string
@@ -40,7 +44,7 @@ type Run struct {
 	Timeout     time.Duration
 	OutputBytes int64
 	Stdin       bool
-	// Cwd is where Argv starts; empty is anywhere.
+	// Cwd is where Argv starts; empty is anywhere. With Own it is not used.
 	Cwd  string
 	Argv []string
 }
@@ -57,16 +61,16 @@ func Mark(record string) string { return "COUNTERSIGN_EXEC=" + record + ";" }
 
 // Args returns the script's arguments.
 func (r Run) Args() []string {
-	mode, stdin := "shared", "0"
+	verb, stdin := "shared", "0"
 	if r.Own {
-		mode = "own"
+		verb = "own"
 	}
 	if r.Stdin {
 		stdin = "1"
 	}
 	timeout := strconv.FormatFloat(r.Timeout.Seconds(), 'f', -1, 64)
 	blocks := strconv.FormatInt((r.OutputBytes+511)/512, 10) // what ulimit -f counts in
-	return append([]string{"run", r.Record, mode, timeout, blocks, stdin, r.Cwd}, r.Argv...)
+	return append([]string{verb, r.Record, timeout, blocks, stdin, r.Cwd}, r.Argv...)
 }
 
 // Reasons in a record's exit file.
@@ -90,9 +94,16 @@ func (e Exit) Encode() []byte {
 	return fmt.Appendf(nil, "code %d\nreason %s\n", e.Code, e.Reason)
 }
 
-// ParseExit reads an exit file.
+// ErrUnfinished is of an exit file that is not whole yet.
+var ErrUnfinished = errors.New("the exit record is not whole")
+
+// ParseExit reads an exit file. Its error is [ErrUnfinished] where that is still
+// being written, or never was.
 func ParseExit(data []byte) (Exit, error) {
 	var e Exit
+	if !bytes.Contains(data, []byte("reason ")) || !bytes.HasSuffix(data, []byte("\n")) {
+		return e, fmt.Errorf("reading the exit record %q: %w", data, ErrUnfinished)
+	}
 	if _, err := fmt.Sscanf(string(data), "code %d\nreason %s\n", &e.Code, &e.Reason); err != nil {
 		return e, fmt.Errorf("reading the exit record %q: %w", data, err)
 	}

@@ -2,14 +2,17 @@
 # Runs one command at most once and keeps its record, with nobody watching.
 # What each file of a record means stands in harness.go.
 #
-#   harness run RECORD own|shared TIMEOUT BLOCKS STDIN CWD PROGRAM [ARG...]
+#   harness shared RECORD TIMEOUT BLOCKS STDIN CWD PROGRAM [ARG...]
+#   harness own RECORD TIMEOUT BLOCKS STDIN CWD PROGRAM [ARG...]
 #   harness signal RECORD stop|KILL|INT|TERM|STOP|CONT
 #   harness eof RECORD
 #
-# POSIX sh, with cat, grep, mkdir, mkfifo, mv, rm, sleep and, where there is no
-# /proc, ps. setsid is used where it exists.
+# POSIX sh, with cat, grep, mkfifo, rm, sleep and, where there is no /proc, ps.
+# setsid is used where it exists. A process costs about a millisecond, so "own",
+# which needs no list of processes to end them all, makes few.
 set -u
 umask 077
+ulimit -c 0
 LC_ALL=C
 export LC_ALL
 
@@ -156,7 +159,7 @@ freeze() {
 # over tells whether the command itself has ended.
 over() {
 	[ -e "$run/done" ] || [ ! -d "$run" ] && return 0
-	[ -e "$run/self" ] && [ -z "$(alive "$run/self")" ] && [ -z "$(members)" ]
+	[ -s "$run/self" ] && [ -z "$(alive "$run/self")" ] && [ -z "$(members)" ]
 }
 
 # finish ends the command for reason $1 (the first one given stays): politely
@@ -197,25 +200,38 @@ watch() {
 	finish timed_out polite
 }
 
-# pump copies pipe $1 to file $2, up to the limit that ends the command. The
-# command never holds the file itself: it could truncate it.
-pump() {
-	# Held open until the reason is written: without a reader the command would
-	# end by itself, before it is known why.
-	exec 3<"$1"
-	trap 'kill "$copy" 2>/dev/null; exit 0' TERM
-	(
-		ulimit -c 0
-		ulimit -f "$blocks"
-		exec cat
-	) <&3 >"$2" 3<&- &
-	copy=$!
-	wait "$copy"
-	case $? in
+# limited copies its input to file $1, up to the limit that ends the command.
+# The command never holds the file itself: it could truncate it. Whoever calls
+# keeps the input open until the reason is written: without a reader the command
+# would end by itself, before it is known why.
+limited() {
+	ulimit -f "$blocks"
+	exec cat >"$1"
+}
+
+# copied says why a copy ended early, by its exit code.
+copied() {
+	case $1 in
 	0) ;;
 	153) finish output_limit ;; # SIGXFSZ
 	*) finish output_lost ;;
 	esac
+}
+
+# pump copies pipe $1 to file $2, until it is told to end.
+pump() {
+	exec 3<"$1"
+	trap 'kill "$copy" 2>/dev/null; exit 0' TERM
+	limited "$2" <&3 3<&- &
+	copy=$!
+	wait "$copy"
+	copied "$?"
+}
+
+# keep copies its input to file $1.
+keep() {
+	(limited "$1")
+	copied "$?"
 }
 
 # status reads what bubblewrap reports: the init of its namespace, then the
@@ -234,23 +250,52 @@ status() {
 }
 
 # record writes how the exec ended, until the disk takes it: without this record
-# its outcome would be unknown.
+# its outcome would be unknown. It is one write, and its last line is whole or
+# the record does not count.
 record() {
 	tries=600
-	until printf 'code %s\nreason %s\n' "$1" "$2" >"$run/exit" && mv -f "$run/exit" "$record/exit"; do
+	until printf 'code %s\nreason %s\n' "$1" "$2" >"$record/exit"; do
 		# A sandbox that was destroyed needs no record.
 		[ "$tries" -gt 0 ] && [ -d "$run" ] || exit 1
 		tries=$((tries - 1))
 		sleep 1
 	done 2>/dev/null
-	rm -f "$run/o" "$run/e" "$run/s" "$run/in"
+	[ "$kept" = 0 ] || rm -f "$run/o" "$run/e" "$run/in"
 	exit 0
+}
+
+# take takes the lock, for this process and for good, or ends it.
+take() {
+	set -C
+	if ! { true >"$run/lock"; } 2>/dev/null; then
+		[ -e "$run/lock" ] # then somebody has started it
+		exit
+	fi
+	set +C
+	identity "$$" >"$run/self"
+	# A caught signal is reset in children, an ignored one would stay ignored.
+	trap : HUP INT QUIT TERM PIPE USR1 USR2
+	cd /
+}
+
+# provide opens the command's standard input as 7. Where it is a pipe, somebody
+# holds it open until told.
+provide() {
+	holder=
+	if [ "$1" != 1 ]; then
+		exec 7</dev/null
+		return
+	fi
+	exec 8<>"$run/in"
+	sleep 2147483647 9>&8 8>&- &
+	holder=$!
+	exec 7<"$run/in" 8>&-
+	identity "$holder" >"$run/holder"
 }
 
 # enter becomes the command, in a session of its own.
 enter='
 umask 022
-ulimit -c 0
 run=$1 cwd=$2
 shift 2
 { IFS= read -r me </proc/self/stat; } 2>/dev/null || me="$$ (-) $(ps -o lstart= -p $$)"
@@ -261,77 +306,98 @@ if [ -n "$cwd" ] && ! cd "$cwd"; then
 fi
 exec "$@"'
 
-start() {
-	mode=$1 timeout=$2 blocks=$3 stdin=$4 cwd=$5
-	shift 5
-	if ! mkdir "$run" 2>/dev/null; then
-		[ -d "$run" ] # then somebody has started it
-		exit
-	fi
-	identity "$$" >"$run/self"
-	# A caught signal is reset in children, an ignored one would stay ignored.
-	trap : HUP INT QUIT TERM PIPE USR1 USR2
-	cd /
-	mkfifo "$run/o" "$run/e" "$run/s" "$run/in" || record 126 failed
-
+# shared runs a program that has no process namespace of its own.
+shared() {
+	timeout=$1 blocks=$2 stdin=$3 cwd=$4
+	shift 4
+	take
+	kept=1
+	mkfifo "$run/o" "$run/e" "$run/in" || record 126 failed
 	pump "$run/o" "$record/stdout" &
 	out=$!
 	pump "$run/e" "$record/stderr" &
 	err=$!
-	seen=
-	if [ "$mode" = own ]; then
-		: >"$run/own"
-		status <"$run/s" &
-		seen=$!
-	fi
 	watch "$timeout" &
 	watch=$!
-	holder=
-	if [ "$stdin" = 1 ]; then
-		exec 8<>"$run/in"
-		sleep 2147483647 9>&8 8>&- &
-		holder=$!
-		exec 7<"$run/in" 8>&-
-		identity "$holder" >"$run/holder"
-	else
-		exec 7</dev/null
-	fi
+	provide "$stdin"
 	session=
 	if command -v setsid >/dev/null 2>&1; then
 		session=setsid
-		[ "$mode" = own ] || : >"$run/group"
+		: >"$run/group"
 	fi
-	[ "$mode" = own ] && exec 8>"$run/begun" 9>"$run/s"
 
 	# In the foreground: a background job of a shell without job control would
 	# ignore interrupts for good.
 	$session sh -c "$enter" enter "$run" "$cwd" "$@" <&7 >"$run/o" 2>"$run/e" 7<&-
 	code=$?
-	exec 7<&- 8>&- 9>&-
+	exec 7<&-
 	: >"$run/done"
 
-	# What the command left in the background ends with it; a namespace ends whole.
+	# What the command left in the background ends with it.
 	tries=20
 	deliver KILL
-	while [ "$mode" != own ] && [ "$tries" -gt 0 ] && [ -n "$(members)" ]; do
+	while [ "$tries" -gt 0 ] && [ -n "$(members)" ]; do
 		deliver KILL
 		nap
 		tries=$((tries - 1))
 	done
-	guard=
-	if [ "$mode" != own ]; then
-		# Something may have escaped with a pipe in its hands: not waited for.
-		(nap && nap && nap && nap && nap && kill "$out" "$err") 2>/dev/null &
-		guard=$!
-	fi
-	wait "$out" "$err" $seen
-	kill $watch $guard $holder 2>/dev/null
+	# Something may have escaped with a pipe in its hands: not waited for.
+	(nap && nap && nap && nap && nap && kill "$out" "$err") 2>/dev/null &
+	guard=$!
+	wait "$out" "$err"
+	kill -s KILL "$guard" 2>/dev/null
+	kill $watch $holder 2>/dev/null
 
 	reason=exited
+	if [ -e "$run/reason" ]; then
+		read -r reason <"$run/reason"
+	fi
+	record "$code" "$reason"
+}
+
+# enclosed runs the program and ends its namespace with it: the namespace's init
+# stays for what the command left in the background, or where the program was
+# killed that watches it.
+enclosed() {
+	umask 022
+	"$@"
+	code=$?
+	if IFS= read -r was 2>/dev/null <"$run/init" && [ -e "/proc/${was%% *}" ]; then
+		deliver KILL
+	fi
+	[ "$code" -lt 128 ] || echo "$code" >"$run/code"
+	: >"$run/done"
+}
+
+# own runs a program that makes a process namespace of its own and reports on
+# file descriptor 9. Its pipes have no names: 4 is its output, 5 its errors.
+own() {
+	timeout=$1 blocks=$2 stdin=$3
+	shift 4
+	take
+	: >"$run/own"
+	watch "$timeout" &
+	watch=$!
+	kept=$stdin
+	if [ "$stdin" = 1 ]; then
+		mkfifo "$run/in" || record 126 failed
+	fi
+	provide "$stdin"
+	{
+		{
+			enclosed "$@" <&7 8>"$run/begun" 9>&1 >&4 2>&5 4>&- 5>&- 7<&- |
+				status 4>&- 5>&- 7<&-
+		} 5>&1 | keep "$record/stderr" 4>&- 7<&-
+	} 4>&1 | keep "$record/stdout" 7<&-
+	exec 7<&-
+	: >"$run/done"
+	kill $watch $holder 2>/dev/null
+
+	code=126 reason=exited
 	[ -e "$run/code" ] && read -r code <"$run/code"
 	if [ -e "$run/reason" ]; then
 		read -r reason <"$run/reason"
-	elif [ "$mode" = own ] && [ ! -s "$run/begun" ]; then
+	elif [ ! -s "$run/begun" ]; then
 		reason=failed # bubblewrap could not set the sandbox up
 	fi
 	record "$code" "$reason"
@@ -341,7 +407,8 @@ verb=$1 record=$2
 shift 2
 run=$record/run
 case $verb in
-run) start "$@" ;;
+shared) shared "$@" ;;
+own) own "$@" ;;
 signal)
 	[ -e "$record/exit" ] && exit 0
 	case $1 in

@@ -29,7 +29,7 @@ func (s *session) Attach(ctx context.Context, id string, stream sandbox.Stream, 
 		return fmt.Errorf("reading output at offset %d: %w", offset, err)
 	}
 	buf := make([]byte, 64<<10)
-	wait, looked := pollMin, time.Now()
+	looked, heard := time.Now(), time.Now()
 	for {
 		// Looked at before the last read: what was written before the end is read.
 		ended := s.recorded(id)
@@ -46,13 +46,12 @@ func (s *session) Attach(ctx context.Context, id string, stream sandbox.Stream, 
 			return err
 		}
 		if n > 0 {
-			wait = pollMin
+			heard = time.Now()
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(wait):
-			wait = min(wait*3/2+1, pollMax)
+		case <-time.After(min(max(time.Since(heard)/pollShare, pollMin), pollMax)):
 		}
 	}
 }

@@ -21,9 +21,11 @@ const (
 	// startGrace is how long a harness that has taken the lock may take to write
 	// who it is, on a machine under load.
 	startGrace = 10 * time.Second
-	// Polling of a record grows from pollMin to pollMax while nothing happens.
-	pollMin = time.Millisecond
-	pollMax = 20 * time.Millisecond
+	// A record is polled after a pollShare of the time in which nothing happened,
+	// but no sooner than pollMin and no later than pollMax.
+	pollShare = 20
+	pollMin   = time.Millisecond
+	pollMax   = 20 * time.Millisecond
 	// probeEvery is how often a silent exec's harness is looked at.
 	probeEvery = 500 * time.Millisecond
 )
@@ -58,7 +60,7 @@ func (s *session) Start(ctx context.Context, spec sandbox.ExecSpec) error {
 	if err := s.publish(spec.ID, j); err != nil {
 		return err
 	}
-	if _, err := os.Lstat(filepath.Join(s.record(spec.ID), "run")); err == nil {
+	if _, err := os.Lstat(filepath.Join(s.record(spec.ID), "run", "lock")); err == nil {
 		return nil
 	}
 	return s.spawn(ctx, spec, j)
@@ -83,10 +85,12 @@ func (s *session) publish(id string, j job) error {
 		return err
 	}
 	temp := filepath.Join(s.dir, "execs", newMark+random())
-	if err := os.Mkdir(temp, 0o700); err != nil {
-		return s.storeError("making an exec's record", err)
-	}
 	defer os.RemoveAll(temp)
+	for _, dir := range []string{temp, filepath.Join(temp, "run")} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return s.storeError("making an exec's record", err)
+		}
+	}
 	data, err := json.Marshal(j)
 	if err != nil {
 		return err
@@ -181,7 +185,6 @@ func (s *session) awaitStart(ctx context.Context, record string, ended <-chan er
 	if s.info.Isolated {
 		begun = "run/begun"
 	}
-	wait := pollMin
 	for {
 		for _, name := range []string{begun, "run/done", "exit"} {
 			if info, err := os.Lstat(filepath.Join(record, name)); err == nil && (name != "run/begun" || info.Size() > 0) {
@@ -190,7 +193,7 @@ func (s *session) awaitStart(ctx context.Context, record string, ended <-chan er
 		}
 		select {
 		case err := <-ended:
-			if _, lerr := os.Lstat(filepath.Join(record, "run")); lerr == nil {
+			if _, lerr := os.Lstat(filepath.Join(record, "run", "lock")); lerr == nil {
 				return nil // another harness holds the lock
 			}
 			if err == nil {
@@ -199,8 +202,7 @@ func (s *session) awaitStart(ctx context.Context, record string, ended <-chan er
 			return s.storeError("running the exec harness", err)
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(wait):
-			wait = min(wait*2, pollMax/4)
+		case <-time.After(pollMin):
 		}
 	}
 }

@@ -116,13 +116,6 @@ func (b *Backend) tryOut(ctx context.Context) error {
 // systemDirs hold programs; where one is a link into /usr it is made one.
 var systemDirs = [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix"}
 
-// etcFiles are what programs need of the system's /etc: no accounts, no keys.
-var etcFiles = [...]string{
-	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime", "/etc/mime.types",
-	"/etc/protocols", "/etc/services", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ssl/cert.pem", "/etc/ca-certificates",
-	"/etc/pki/ca-trust", "/etc/pki/tls/certs", "/etc/fonts", "/etc/magic", "/etc/terminfo", "/etc/crypto-policies",
-}
-
 // bwrapArgs is the command line up to the program to run.
 func (b *Backend) bwrapArgs(dir, cwd string, env []string) []string {
 	args := []string{b.mode.bwrap, "--unshare-all", "--unshare-user"}
@@ -134,22 +127,23 @@ func (b *Backend) bwrapArgs(dir, cwd string, env []string) []string {
 		k, v, _ := strings.Cut(kv, "=")
 		args = append(args, "--setenv", k, v)
 	}
-	args = append(args, "--dir", "/home", "--dir", "/run", "--dir", "/etc", "--dir", "/var")
+	args = append(args, "--dir", "/home", "--dir", "/run", "--dir", "/var")
 	for _, d := range systemDirs {
 		args = append(args, b.systemDir(d)...)
 	}
-	for _, f := range append(etcFiles[:], globJava()...) {
-		args = append(args, "--ro-bind-try", f, f)
+	args = append(args, "--ro-bind", filepath.Join(dir, etcDir), "/etc")
+	for _, d := range etcDirs(dir) {
+		args = append(args, "--ro-bind-try", d, d)
 	}
-	for _, f := range etcOwn {
-		args = append(args, "--ro-bind", filepath.Join(dir, "etc", f.name), "/etc/"+f.name)
-	}
-	args = append(args, "--proc", "/proc",
+	args = append(args, "--proc", "/proc")
+	if os.Geteuid() == 0 {
 		// The kernel lets root's own user write these without any capability, and a
 		// worker that runs as root stays that user outside its namespace.
-		"--ro-bind-try", "/proc/sys", "/proc/sys", "--ro-bind-try", "/proc/sysrq-trigger", "/proc/sysrq-trigger",
-		"--ro-bind-try", "/proc/fs", "/proc/fs", "--ro-bind-try", "/proc/irq", "/proc/irq", "--ro-bind-try", "/proc/bus", "/proc/bus",
-		"--dev", "/dev",
+		for _, d := range []string{"sys", "sysrq-trigger", "fs", "irq", "bus"} {
+			args = append(args, "--ro-bind-try", "/proc/"+d, "/proc/"+d)
+		}
+	}
+	args = append(args, "--dev", "/dev",
 		"--bind", filepath.Join(dir, "tmp"), "/tmp", "--symlink", "/tmp", "/var/tmp",
 		"--bind", filepath.Join(dir, "home"), insideHome)
 	for _, d := range b.cfg.ReadOnly {
@@ -187,31 +181,4 @@ func (b *Backend) bindReadOnly(dir string) []string {
 		args = append(args, "--tmpfs", hide, "--remount-ro", hide)
 	}
 	return args
-}
-
-// globJava finds the configuration that Debian keeps outside the JDK's own
-// directory, which links to it.
-func globJava() []string {
-	found, _ := filepath.Glob("/etc/java-*-openjdk")
-	return found
-}
-
-// etcOwn are files of /etc that are the sandbox's own.
-var etcOwn = [...]struct{ name, text string }{
-	{"passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:1000:1000:agent:" + insideHome + ":/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
-	{"group", "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n"},
-	{"hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n"},
-	{"nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"},
-}
-
-func writeEtc(dir string) error {
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
-	for _, f := range etcOwn {
-		if err := os.WriteFile(filepath.Join(dir, f.name), []byte(f.text), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -208,7 +208,7 @@ func (b *Backend) create(ctx context.Context, name string, spec sandbox.Spec) er
 	if err := b.fill(ctx, filepath.Join(temp, "workspace"), spec.Seed); err != nil {
 		return err
 	}
-	if err := writeEtc(filepath.Join(temp, "etc")); err != nil {
+	if err := writeEtc(filepath.Join(temp, etcDir), "/etc"); err != nil {
 		return fmt.Errorf("making a sandbox: %w", err)
 	}
 	data, err := json.Marshal(record{ID: spec.ID, Generation: spec.Generation, CreatedAt: time.Now().UTC()})

@@ -46,10 +46,14 @@ func (s *session) forbid(id string) (bool, error) {
 		return false, err
 	}
 	record := s.record(id)
-	if err := os.Mkdir(filepath.Join(record, "run"), 0o700); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return false, nil
-		}
+	lock, err := os.OpenFile(filepath.Join(record, "run", "lock"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, s.storeError("forbidding an exec", err)
+	}
+	if err := lock.Close(); err != nil {
 		return false, s.storeError("forbidding an exec", err)
 	}
 	temp := filepath.Join(record, "run", "exit")

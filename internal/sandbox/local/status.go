@@ -17,16 +17,16 @@ import (
 	"github.com/countersign/countersign/internal/sandbox/harness"
 )
 
-// recorded tells whether the exec has its exit record.
+// recorded tells whether the exec has its exit record, whole.
 func (s *session) recorded(id string) bool {
-	_, err := os.Lstat(filepath.Join(s.record(id), "exit"))
-	return err == nil
+	done, err := s.readExit(s.record(id), &sandbox.ExecStatus{})
+	return done && err == nil
 }
 
 // Status returns how an exec stands; see [sandbox.Execs].
 func (s *session) Status(ctx context.Context, id string) (sandbox.ExecStatus, error) {
 	record := s.record(id)
-	run, err := os.Stat(filepath.Join(record, "run"))
+	lock, err := os.Stat(filepath.Join(record, "run", "lock"))
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return sandbox.ExecStatus{}, s.storeError("reading an exec's record", err)
@@ -36,7 +36,7 @@ func (s *session) Status(ctx context.Context, id string) (sandbox.ExecStatus, er
 		}
 		return sandbox.ExecStatus{}, fmt.Errorf("%w: %s", sandbox.ErrNoExec, id)
 	}
-	st := sandbox.ExecStatus{State: sandbox.StateUnknown, StartedAt: run.ModTime()}
+	st := sandbox.ExecStatus{State: sandbox.StateUnknown, StartedAt: lock.ModTime()}
 	if self, err := os.Stat(filepath.Join(record, "run", "self")); err == nil {
 		st.StartedAt = self.ModTime()
 	}
@@ -44,7 +44,7 @@ func (s *session) Status(ctx context.Context, id string) (sandbox.ExecStatus, er
 	if err != nil {
 		return st, err
 	}
-	if !done && s.alive(record, run.ModTime()) {
+	if !done && s.alive(record, lock.ModTime()) {
 		st.State = sandbox.StateRunning
 	} else if !done {
 		// It may have written its exit record and gone between the two looks.
@@ -79,6 +79,9 @@ func (s *session) readExit(record string, st *sandbox.ExecStatus) (bool, error) 
 		return false, s.storeError("reading an exec's record", err)
 	}
 	e, err := harness.ParseExit(data)
+	if errors.Is(err, harness.ErrUnfinished) {
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
