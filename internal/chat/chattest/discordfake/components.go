@@ -146,8 +146,11 @@ func checkEmbeds(items any, p *problems) {
 		text, _ := v.(string)
 		total += utf8.RuneCountInString(text)
 	}
-	for _, item := range list {
+	for i, item := range list {
 		e, _ := item.(map[string]any)
+		if blank(e) {
+			p.add([]string{"embeds", strconv.Itoa(i), "description"}, "BASE_TYPE_REQUIRED", "This field is required")
+		}
 		count(e["title"])
 		count(e["description"])
 		footer, _ := e["footer"].(map[string]any)
@@ -164,6 +167,46 @@ func checkEmbeds(items any, p *problems) {
 	if total > maxEmbedText {
 		p.add([]string{"embeds"}, "MAX_EMBED_SIZE_EXCEEDED", "Embed size exceeds maximum size of %d", maxEmbedText)
 	}
+}
+
+// blank reports whether an embed shows nothing.
+func blank(embed map[string]any) bool {
+	for _, name := range []string{"title", "description", "fields", "footer", "author", "image", "thumbnail", "video"} {
+		switch v := embed[name].(type) {
+		case nil:
+		case string:
+			if v != "" {
+				return false
+			}
+		case []any:
+			if len(v) > 0 {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// checkMedia wants references to attachments that are there (Components
+// Reference, Unfurled Media Item); a file component takes nothing else.
+func checkMedia(items any, files []File, p *problems) {
+	walk(items, []string{"components"}, func(c map[string]any, path []string) {
+		for _, name := range []string{"file", "media"} {
+			media, _ := c[name].(map[string]any)
+			url, _ := media["url"].(string)
+			ref, local := strings.CutPrefix(url, "attachment://")
+			at := append(slices.Clone(path), name, "url")
+			switch {
+			case media == nil:
+			case local && !slices.ContainsFunc(files, func(f File) bool { return f.Name == ref }):
+				p.add(at, "UNFURLED_MEDIA_ITEM_REFERENCED_ATTACHMENT_NOT_FOUND", "The referenced attachment was not found.")
+			case !local && name == "file":
+				p.add(at, "UNFURLED_MEDIA_ITEM_ATTACHMENT_REFERENCE_REQUIRED", "Only attachment://<filename> is taken here.")
+			}
+		}
+	})
 }
 
 // texts are the contents of the text components.

@@ -100,6 +100,8 @@ type conn struct {
 	ws      *websocket.Conn
 	session *session
 	sends   []time.Time
+	// fault is what comes in the place of READY or RESUMED, once.
+	fault openFault
 
 	mu       sync.Mutex
 	compress bool
@@ -130,6 +132,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 		fault, g.faults = g.faults[0], g.faults[1:]
 	}
 	g.s.mu.Unlock()
+	c.fault = fault
 	go c.pump()
 	defer g.drop(c)
 	if q.Get("encoding") != "json" || q.Get("v") != "9" && q.Get("v") != "10" {
@@ -141,14 +144,14 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 		if fault == reconnectSecond {
 			c.send(object{"op": opReconnect, "d": nil, "s": nil, "t": nil})
 		}
-		g.read(c, fault)
+		g.read(c)
 		return
 	}
 	<-c.done
 }
 
 // read takes what the client sends until the connection ends.
-func (g *Gateway) read(c *conn, fault openFault) {
+func (g *Gateway) read(c *conn) {
 	for {
 		// Discord closes a connection without heartbeats.
 		_ = c.ws.SetReadDeadline(time.Now().Add(2*g.s.opt.Heartbeat + time.Second))
@@ -175,7 +178,7 @@ func (g *Gateway) read(c *conn, fault openFault) {
 		case !g.within(c):
 			c.close(4008)
 		default:
-			g.take(c, p.Op, p.D, fault)
+			g.take(c, p.Op, p.D)
 		}
 	}
 }
@@ -187,7 +190,7 @@ func (g *Gateway) within(c *conn) bool {
 	return len(c.sends) <= sendLimit
 }
 
-func (g *Gateway) take(c *conn, op int, d json.RawMessage, fault openFault) {
+func (g *Gateway) take(c *conn, op int, d json.RawMessage) {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
 	switch op {
@@ -196,9 +199,9 @@ func (g *Gateway) take(c *conn, op int, d json.RawMessage, fault openFault) {
 			c.send(object{"op": opAck, "d": nil, "s": nil, "t": nil})
 		}
 	case opIdentify:
-		g.identify(c, d, fault)
+		g.identify(c, d)
 	case opResume:
-		g.resume(c, d, fault)
+		g.resume(c, d)
 	case opPresence, opVoice, opMembers:
 		if c.session == nil {
 			c.close(4003)
@@ -209,7 +212,7 @@ func (g *Gateway) take(c *conn, op int, d json.RawMessage, fault openFault) {
 }
 
 // identify starts a session (Gateway Events, Identify).
-func (g *Gateway) identify(c *conn, d json.RawMessage, fault openFault) {
+func (g *Gateway) identify(c *conn, d json.RawMessage) {
 	var in struct {
 		Token      string         `json:"token"`
 		Properties map[string]any `json:"properties"`
@@ -217,8 +220,9 @@ func (g *Gateway) identify(c *conn, d json.RawMessage, fault openFault) {
 		Intents    *int           `json:"intents"`
 		Shard      []int          `json:"shard"`
 	}
-	now := g.s.now()
-	g.identifies = append(g.identifies, now)
+	fault := c.fault
+	c.fault = noFault
+	g.identifies = append(g.identifies, g.s.now())
 	switch err := json.Unmarshal(d, &in); {
 	case err != nil || in.Properties == nil:
 		c.close(4002)
@@ -289,7 +293,7 @@ func (g *Gateway) ready(s *session) {
 
 // resume goes on with a session: what was missed, then RESUMED (Gateway,
 // Resuming).
-func (g *Gateway) resume(c *conn, d json.RawMessage, fault openFault) {
+func (g *Gateway) resume(c *conn, d json.RawMessage) {
 	var in struct {
 		Token   string `json:"token"`
 		Session string `json:"session_id"`
@@ -303,6 +307,8 @@ func (g *Gateway) resume(c *conn, d json.RawMessage, fault openFault) {
 		c.close(4004)
 		return
 	}
+	fault := c.fault
+	c.fault = noFault
 	if fault > closeBase {
 		c.close(int(fault - closeBase))
 		return

@@ -155,7 +155,7 @@ func (s *Server) interact(kind int, user string, c *Channel, source *Message, da
 	}
 	s.interactions[i.ID] = i
 	s.order = append(s.order, i)
-	s.dispatch(dispatch{name: "INTERACTION_CREATE", data: i.payload})
+	s.deliver(i)
 	return i
 }
 
@@ -163,7 +163,7 @@ func (s *Server) interact(kind int, user string, c *Channel, source *Message, da
 func (s *Server) Redeliver(i *Interaction) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dispatch(dispatch{name: "INTERACTION_CREATE", data: i.payload})
+	s.deliver(i)
 }
 
 // Interactions are all so far.
@@ -176,30 +176,39 @@ func (s *Server) Interactions() []*Interaction {
 // callback is the first answer to an interaction.
 func (s *Server) callback(q *request) (any, *refusal) {
 	i := s.interactions[q.path("interaction")]
+	if i == nil || i.Token != q.path("token") {
+		return nil, refuse(404, 10062, "Unknown interaction")
+	}
+	if no := s.respond(i, q); no != nil {
+		return nil, no
+	}
+	if q.query.Get("with_response") != "true" {
+		return nil, nil
+	}
+	return s.callbackResult(i, i.answer), nil
+}
+
+// respond takes a first answer.
+func (s *Server) respond(i *Interaction, q *request) *refusal {
 	switch {
-	case i == nil || i.Token != q.path("token"):
-		return nil, refuse(404, 10062, "Unknown interaction")
 	case i.answer != unanswered:
-		return nil, refuse(400, 40060, "Interaction has already been acknowledged.")
+		return refuse(400, 40060, "Interaction has already been acknowledged.")
 	case s.now().Sub(i.at) > s.opt.AnswerWithin:
-		return nil, refuse(404, 10062, "Unknown interaction")
+		return refuse(404, 10062, "Unknown interaction")
 	}
 	number, _ := q.fields()["type"].(json.Number)
 	kind, _ := strconv.Atoi(string(number)) // the shape checked it
 	if !suits(kind, i) {
-		return nil, &refusal{Status: 400, Code: 50035, Message: "Invalid Form Body", Errors: tree(problem{
+		return &refusal{Status: 400, Code: 50035, Message: "Invalid Form Body", Errors: tree(problem{
 			[]string{"type"}, "INTERACTION_RESPONSE_TYPE_INVALID", fmt.Sprintf("An interaction of type %d cannot be answered with type %d", i.kind, kind)})}
 	}
 	data, _ := q.fields()["data"].(map[string]any)
 	if no := s.firstAnswer(i, kind, data, q.files); no != nil {
-		return nil, no
+		return no
 	}
 	i.answer, i.answeredAt = kind, s.now()
 	close(i.answered)
-	if q.query.Get("with_response") != "true" {
-		return nil, nil
-	}
-	return s.callbackResult(i, kind), nil
+	return nil
 }
 
 // suits reports whether an interaction may be answered in that way.

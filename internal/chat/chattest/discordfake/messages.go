@@ -124,6 +124,7 @@ func (s *Server) createMessage(q *request) (any, *refusal) {
 	}
 	s.unarchive(c)
 	s.append(m)
+	c.join(BotUser)
 	return s.withNonce(m), nil
 }
 
@@ -166,12 +167,13 @@ func (s *Server) refer(m *Message, c *Channel, ref map[string]any) *refusal {
 		[]string{"message_reference"}, "REPLIES_UNKNOWN_MESSAGE", "Unknown message"})}
 }
 
-// twin is the message that the same author made with the same nonce.
+// twin is the message that the same author made with the same nonce, in whichever
+// channel: the documentation names only the author.
 func (s *Server) twin(m *Message) *Message {
 	now, value := s.now(), fmt.Sprint(m.Nonce)
 	s.nonces = slices.DeleteFunc(s.nonces, func(n nonce) bool { return now.Sub(n.at) > nonceKnown })
 	for _, n := range s.nonces {
-		if n.value == value && n.author == m.Author && n.channel == m.Channel {
+		if n.value == value && n.author == m.Author {
 			if twin := s.find(n.channel, n.message); twin != nil {
 				return twin
 			}
@@ -211,8 +213,8 @@ func (s *Server) fill(m *Message, body object, files map[string]upload, settable
 	editing := m.ID != ""
 	next := *m
 	var p problems
-	checkAllowed(body, &p)
 	checkEmbeds(body["embeds"], &p)
+	checkAllowed(body, &p)
 	s.setFlags(&next, body, settable)
 	v2 := next.Flags&FlagComponentsV2 != 0
 	checkComponents(body["components"], v2, &p)
@@ -227,6 +229,7 @@ func (s *Server) fill(m *Message, body object, files map[string]upload, settable
 		next.Components = encode(body["components"])
 	}
 	next.Files = s.attach(m.Files, body, files, &p)
+	checkMedia(body["components"], next.Files, &p)
 	if v2 {
 		checkV2(&next, body, &p)
 	}
@@ -479,10 +482,18 @@ func (s *Server) bulkDelete(q *request) (any, *refusal) {
 		return nil, no
 	}
 	ids, _ := q.fields()["messages"].([]any)
+	var names []string
 	for _, id := range ids {
-		if m := s.find(c.ID, fmt.Sprint(id)); m != nil {
-			s.remove(m)
-		}
+		names = append(names, fmt.Sprint(id))
 	}
+	s.purge(c, names)
 	return nil, nil
+}
+
+// purge deletes messages at once.
+func (s *Server) purge(c *Channel, ids []string) {
+	s.messages[c.ID] = slices.DeleteFunc(s.messages[c.ID], func(m *Message) bool { return slices.Contains(ids, m.ID) })
+	s.dispatch(dispatch{name: "MESSAGE_DELETE_BULK", intent: intentGuildMessages, channel: c.ID, data: object{
+		"ids": ids, "channel_id": c.ID, "guild_id": c.Guild,
+	}})
 }

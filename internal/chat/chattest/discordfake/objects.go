@@ -70,14 +70,10 @@ func (s *Server) channelObject(c *Channel) object {
 	if archivedAt.IsZero() {
 		archivedAt = c.created
 	}
-	auto := c.AutoArchive
-	if auto == 0 {
-		auto = 4320
-	}
 	n := len(s.messages[c.ID])
 	o["parent_id"], o["owner_id"], o["message_count"], o["total_message_sent"], o["member_count"] = c.Parent, c.Owner, n, n, len(c.ThreadMembers)
 	o["thread_metadata"] = object{
-		"archived": c.Archived, "locked": c.Locked, "auto_archive_duration": auto, "archive_timestamp": stamp(archivedAt), "create_timestamp": stamp(c.created),
+		"archived": c.Archived, "locked": c.Locked, "auto_archive_duration": c.autoArchive(), "archive_timestamp": stamp(archivedAt), "create_timestamp": stamp(c.created),
 	}
 	if slices.Contains(c.ThreadMembers, BotUser) {
 		o["member"] = object{"id": c.ID, "user_id": BotUser, "join_timestamp": stamp(c.created), "flags": 0}

@@ -1,6 +1,7 @@
 package discordfake
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 )
@@ -19,6 +20,17 @@ func (s *Server) Reply(user, channel, to, text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.say(user, channel, text, to, nil).ID
+}
+
+// SayUnknown writes another application's message with a component of a type that
+// nobody knows yet.
+func (s *Server) SayUnknown(user, channel, text string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.written(user, channel, text, nil)
+	m.Components = json.RawMessage(`[{"type":99,"id":1,"custom_id":"new"}]`)
+	s.append(m)
+	return m.ID
 }
 
 // Quiet writes a person's message of which no event tells: one that was missed.
@@ -54,9 +66,7 @@ func (s *Server) say(user, channel, text, to string, files []File) *Message {
 		}
 	}
 	s.unarchive(c)
-	if c.thread() && !slices.Contains(c.ThreadMembers, user) {
-		c.ThreadMembers = append(c.ThreadMembers, user)
-	}
+	c.join(user)
 	s.append(m)
 	return m
 }
@@ -108,6 +118,13 @@ func (s *Server) RemoveQuietly(channel, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.messages[channel] = slices.DeleteFunc(s.messages[channel], func(m *Message) bool { return m.ID == id })
+}
+
+// Purge deletes messages at once, as a moderator's tool does.
+func (s *Server) Purge(channel string, ids ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.purge(s.channels[channel], ids)
 }
 
 // OpenThread opens a person's thread of a message.

@@ -55,6 +55,21 @@ type Channel struct {
 	created       time.Time
 }
 
+// autoArchive is after how many minutes without activity a thread is archived.
+func (c *Channel) autoArchive() int {
+	if c.AutoArchive == 0 {
+		return 4320
+	}
+	return c.AutoArchive
+}
+
+// join makes a user a member of a thread.
+func (c *Channel) join(user string) {
+	if c.thread() && !slices.Contains(c.ThreadMembers, user) {
+		c.ThreadMembers = append(c.ThreadMembers, user)
+	}
+}
+
 func (c *Channel) thread() bool { return c.Type >= 10 && c.Type <= PrivateThread }
 
 type guild struct {

@@ -27,7 +27,7 @@ func buckets() map[string]Bucket {
 		"POST /channels/{channel}/messages/{message}/threads": {50, 5 * time.Minute},
 		"PATCH /channels/{channel}":                           five,
 		"POST /webhooks/{app}/{token}":                        {5, 2 * time.Second},
-		"PATCH /webhooks/{app}/{token}/messages/@original":    {5, 2 * time.Second},
+		"PATCH /webhooks/{app}/{token}/messages/{message}":    {5, 2 * time.Second},
 	}
 }
 

@@ -1,6 +1,7 @@
 package discordfake
 
 import (
+	"crypto/ed25519"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -88,6 +89,8 @@ type Server struct {
 	windows      map[string]*window
 	invalid      []time.Time
 	files        map[string]File
+	key          ed25519.PrivateKey
+	endpoint     string
 	moved        chan struct{}
 	gateway      *Gateway
 }
@@ -122,6 +125,7 @@ func New(o Options) *Server {
 		oldEdits: map[string][]time.Time{}, failures: map[string][]*Failure{}, windows: map[string]*window{},
 		files: map[string]File{}, moved: make(chan struct{}),
 	}
+	s.key = ed25519.NewKeyFromSeed([]byte("a fake application's private key"))
 	s.gateway = newGateway(s)
 	s.AddUser(User{ID: BotUser, Name: BotName, Bot: true})
 	s.AddUser(User{ID: Ada, Name: "ada"})
@@ -158,11 +162,13 @@ func (s *Server) Close() {
 }
 
 // Advance moves the fake's time on: interactions become late, tokens die,
-// messages age and buckets are full again. Connections do not notice.
+// messages age, buckets are full again and threads without activity are archived.
+// Connections do not notice.
 func (s *Server) Advance(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ahead += d
+	s.archiveIdle()
 	close(s.moved)
 	s.moved = make(chan struct{})
 }

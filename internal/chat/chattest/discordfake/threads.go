@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 )
 
 func (s *Server) getChannel(q *request) (any, *refusal) {
@@ -196,9 +197,7 @@ func (s *Server) addMemberTo(q *request, user string) (any, *refusal) {
 	case user != BotUser && !s.can(BotUser, c).has(SendMessagesInThreads):
 		return nil, missingRights()
 	}
-	if !slices.Contains(c.ThreadMembers, user) {
-		c.ThreadMembers = append(c.ThreadMembers, user)
-	}
+	c.join(user)
 	return nil, nil
 }
 
@@ -224,4 +223,25 @@ func (s *Server) threadMembers(q *request) (any, *refusal) {
 		out = append(out, object{"id": c.ID, "user_id": id, "join_timestamp": stamp(c.created), "flags": 0})
 	}
 	return out, nil
+}
+
+// archiveIdle archives the threads in which nothing was sent for as long as they
+// say (Threads, Active & Archived Threads).
+func (s *Server) archiveIdle() {
+	for _, c := range s.channels {
+		if !c.thread() || c.Archived {
+			continue
+		}
+		last := c.created
+		if c.archivedAt.After(last) {
+			last = c.archivedAt
+		}
+		if list := s.messages[c.ID]; len(list) > 0 && list[len(list)-1].At.After(last) {
+			last = list[len(list)-1].At
+		}
+		if s.now().Sub(last) >= time.Duration(c.autoArchive())*time.Minute {
+			c.Archived, c.archivedAt = true, s.now()
+			s.threadUpdated(c)
+		}
+	}
 }

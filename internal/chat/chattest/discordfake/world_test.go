@@ -161,3 +161,10 @@ const (
 	wait5 = 5 * time.Second
 	tick  = 5 * time.Millisecond
 )
+
+func decodeList(t *testing.T, raw string) []map[string]any {
+	t.Helper()
+	var out []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(raw), &out))
+	return out
+}
