@@ -1,15 +1,12 @@
 package discordfake
 
 import (
-	"bytes"
-	"compress/zlib"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -21,6 +18,7 @@ const (
 	intentGuildMembers   = 1 << 1
 	intentPresences      = 1 << 8
 	intentGuildMessages  = 1 << 9
+	intentDirectMessages = 1 << 12
 	intentMessageContent = 1 << 15
 	allIntents           = 1<<26 - 1
 )
@@ -45,9 +43,6 @@ const (
 	identifyLimit = 1000
 	sendLimit     = 120
 	maxPayload    = 4096
-	// compressOver is the size from which the fake compresses; Discord's is not
-	// published.
-	compressOver = 1024
 )
 
 // dispatch is an event: for sessions with its intent, of a channel that the bot
@@ -77,7 +72,6 @@ type Gateway struct {
 	twice      bool
 	holding    bool
 	held       []func()
-	refused    int
 }
 
 type session struct {
@@ -86,32 +80,11 @@ type session struct {
 	seq     int
 	sent    []frame
 	at      *conn
-	left    time.Time
 }
 
 type frame struct {
 	seq  int
 	data []byte
-}
-
-// conn is one connection. What is written is queued, so that nobody waits for the
-// client.
-type conn struct {
-	ws      *websocket.Conn
-	session *session
-	sends   []time.Time
-	// fault is what comes in the place of READY or RESUMED, once.
-	fault openFault
-
-	mu       sync.Mutex
-	compress bool
-	queue    [][]byte
-	code     int
-	closed   bool
-	frozen   bool
-	wake     chan struct{}
-	done     chan struct{}
-	once     sync.Once
 }
 
 func newGateway(s *Server) *Gateway { return &Gateway{s: s, sessions: map[string]*session{}} }
@@ -414,87 +387,4 @@ func (g *Gateway) closeAll() {
 	for _, c := range conns {
 		c.abort()
 	}
-}
-
-func (c *conn) send(v any) {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("discordfake: a frame does not encode: %v", err))
-	}
-	c.push(raw)
-}
-
-func (c *conn) push(raw []byte) {
-	c.mu.Lock()
-	if !c.frozen && !c.closed {
-		c.queue = append(c.queue, raw)
-	}
-	c.mu.Unlock()
-	c.kick()
-}
-
-func (c *conn) kick() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-}
-
-// close ends the connection with a code after what is queued.
-func (c *conn) close(code int) {
-	c.mu.Lock()
-	if !c.closed {
-		c.closed, c.code = true, code
-	}
-	c.mu.Unlock()
-	c.kick()
-}
-
-// abort ends the TCP connection without a word.
-func (c *conn) abort() { c.once.Do(func() { close(c.done); _ = c.ws.Close() }) }
-
-func (c *conn) isFrozen() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.frozen
-}
-
-// pump writes what is queued.
-func (c *conn) pump() {
-	for {
-		select {
-		case <-c.wake:
-		case <-c.done:
-			return
-		}
-		c.mu.Lock()
-		queue, closing, code, compress := c.queue, c.closed, c.code, c.compress
-		c.queue = nil
-		c.mu.Unlock()
-		for _, raw := range queue {
-			if c.write(raw, compress) != nil {
-				c.abort()
-				return
-			}
-		}
-		if closing {
-			_ = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, ""), time.Now().Add(time.Second))
-			c.abort()
-			return
-		}
-	}
-}
-
-// write sends a frame, compressed where the client asked for it and it is large
-// (Gateway, Payload Compression).
-func (c *conn) write(raw []byte, compress bool) error {
-	_ = c.ws.SetWriteDeadline(time.Now().Add(5 * time.Second))
-	if !compress || len(raw) < compressOver {
-		return c.ws.WriteMessage(websocket.TextMessage, raw)
-	}
-	var b bytes.Buffer
-	z := zlib.NewWriter(&b)
-	_, _ = z.Write(raw) // a buffer never fails
-	_ = z.Close()
-	return c.ws.WriteMessage(websocket.BinaryMessage, b.Bytes())
 }

@@ -1,6 +1,7 @@
 package discordfake
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -146,4 +147,14 @@ func (s *Server) threadList(all []*Channel, keep func(*Channel) bool) object {
 		}
 	}
 	return object{"threads": threads, "members": members, "has_more": false}
+}
+
+func directBody() *schema { return record(map[string]*schema{"recipient_id": snowflake().must()}) }
+
+func (s *Server) openDirect(q *request) (any, *refusal) {
+	id := fmt.Sprint(q.fields()["recipient_id"])
+	if s.users[id] == nil || s.users[id].Bot {
+		return nil, refuse(400, 50033, "Invalid Recipient(s)")
+	}
+	return s.channelObject(s.direct(id)), nil
 }

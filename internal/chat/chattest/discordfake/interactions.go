@@ -139,16 +139,21 @@ func (s *Server) interact(kind int, user string, c *Channel, source *Message, da
 		ID: s.snowflake(), User: user, Channel: c.ID, s: s, kind: kind, at: s.now(), source: source, answered: make(chan struct{}),
 	}
 	i.Token = fmt.Sprintf("aW50ZXJhY3Rpb24%sABCDEFGHIJKLMNOPQRSTUVWXYZ", i.ID)
-	g := s.guilds[c.Guild]
-	member := s.memberObject(g, g.members[user])
-	member["permissions"] = s.can(user, c).String()
 	channel := s.channelObject(c)
 	channel["permissions"] = s.can(user, c).String()
 	i.payload = object{
-		"id": i.ID, "application_id": AppID, "type": kind, "token": i.Token, "version": 1, "data": data, "guild_id": g.id, "channel_id": c.ID,
-		"guild": object{"id": g.id, "features": []string{}, "locale": "en-US"}, "channel": channel, "member": member,
-		"app_permissions": s.can(BotUser, c).String(), "locale": "en-US", "guild_locale": "en-US", "entitlements": []any{}, "context": 0,
-		"authorizing_integration_owners": object{"0": g.id}, "attachment_size_limit": maxFile,
+		"id": i.ID, "application_id": AppID, "type": kind, "token": i.Token, "version": 1, "data": data, "channel_id": c.ID, "channel": channel,
+		"app_permissions": s.can(BotUser, c).String(), "locale": "en-US", "entitlements": []any{}, "context": 1,
+		"authorizing_integration_owners": object{"0": "0"}, "attachment_size_limit": maxFile,
+	}
+	if g := s.guilds[c.Guild]; g != nil {
+		member := s.memberObject(g, g.members[user])
+		member["permissions"] = s.can(user, c).String()
+		i.payload["guild_id"], i.payload["member"], i.payload["context"], i.payload["guild_locale"] = g.id, member, 0, "en-US"
+		i.payload["guild"] = object{"id": g.id, "features": []string{}, "locale": "en-US"}
+		i.payload["authorizing_integration_owners"] = object{"0": g.id}
+	} else {
+		i.payload["user"] = s.userObject(user)
 	}
 	if source != nil {
 		i.payload["message"] = s.messageObject(source, true)
@@ -274,10 +279,7 @@ func (s *Server) firstAnswer(i *Interaction, kind int, data object, files map[st
 
 // answerMessage is a new message by an interaction, ephemeral if its flags say so.
 func (s *Server) answerMessage(i *Interaction, data object) *Message {
-	m := &Message{Channel: i.Channel, Guild: Guild, Author: BotUser, Webhook: AppID, interaction: i}
-	if c := s.channels[i.Channel]; c != nil {
-		m.Guild = c.Guild
-	}
+	m := &Message{Channel: i.Channel, Guild: s.channels[i.Channel].Guild, Author: BotUser, Webhook: AppID, interaction: i}
 	if n, ok := data["flags"].(json.Number); ok {
 		flags, _ := strconv.Atoi(string(n)) // the shape checked it
 		m.Flags = flags & ephemeralAndTheOthers

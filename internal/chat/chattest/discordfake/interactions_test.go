@@ -260,3 +260,39 @@ func TestInteractionsOverHTTP(t *testing.T) {
 	require.Empty(t, h.of("INTERACTION_CREATE"))
 	require.Empty(t, s.Complaints())
 }
+
+func TestDirectChannels(t *testing.T) {
+	t.Parallel()
+	s := withCommands(t, Options{NoMessageContent: true})
+	c := dial(t, s)
+	c.ready(s, intentGuilds|intentGuildMessages|intentDirectMessages)
+	direct := call(t, s, "POST", "/users/@me/channels", `{"recipient_id":"`+Ada+`"}`).body["id"].(string)
+	require.Equal(t, direct, s.Direct(Ada))
+	s.Say(Ada, direct, "psst")
+	var m map[string]any
+	require.NoError(t, json.Unmarshal(c.next().D, &m))
+	require.Equal(t, "psst", m["content"])
+	require.NotContains(t, m, "guild_id")
+	require.NotContains(t, m, "member")
+	require.Equal(t, 200, call(t, s, "POST", "/channels/"+direct+"/messages", `{"content":"hello"}`).status)
+	_, err := s.Slash(Ada, direct, "agent stop", nil)
+	require.ErrorContains(t, err, "registered", "a guild's commands are not there")
+	require.Equal(t, 200, call(t, s, "PUT", "/applications/"+AppID+"/commands", registered).status)
+	i, err := s.Slash(Ada, direct, "agent stop", nil)
+	require.NoError(t, err)
+	require.NotContains(t, i.payload, "member")
+	require.Contains(t, i.payload, "user")
+	require.Equal(t, 204, answer(t, s, i, `{"type":4,"data":{"content":"x"}}`).status)
+	require.Equal(t, 200, call(t, s, "PUT", "/applications/"+AppID+"/commands", `[{"name":"agent","description":"d","contexts":[0]}]`).status)
+	_, err = s.Slash(Ada, direct, "agent", nil)
+	require.Error(t, err)
+}
+
+func TestCharactersThatVanish(t *testing.T) {
+	t.Parallel()
+	s := fake(t, Options{NoRates: true, Permissions: Invited | MentionEveryone, Drops: func(r rune) bool { return r == 0x2063 }})
+	require.Equal(t, 200, call(t, s, "POST", "/channels/"+General+"/messages", `{"content":"  a\u0007b\u2063c\u200b @\u202eeveryone  "}`).status)
+	m := s.Messages(General)[0]
+	require.Equal(t, "abc\u200b @everyone", m.Content)
+	require.Equal(t, []string{"everyone"}, m.Pings)
+}

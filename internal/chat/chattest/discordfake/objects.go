@@ -50,6 +50,9 @@ func roleObject(r *Role) object {
 
 // channelObject is a channel or thread (Channel, Channel Structure).
 func (s *Server) channelObject(c *Channel) object {
+	if c.Type == Direct {
+		return object{"id": c.ID, "type": c.Type, "flags": 0, "last_message_id": nil, "recipients": s.userObjects([]string{c.Owner})}
+	}
 	o := object{"id": c.ID, "type": c.Type, "guild_id": c.Guild, "name": c.Name, "flags": 0, "rate_limit_per_user": 0, "last_message_id": nil}
 	if list := s.messages[c.ID]; len(list) > 0 {
 		o["last_message_id"] = list[len(list)-1].ID
@@ -133,7 +136,6 @@ func (s *Server) inGuild(id string) []*Channel {
 // messageObject is a message (Message, Message Structure) as the bot may see it:
 // without content where it may not read it.
 func (s *Server) messageObject(m *Message, content bool) object {
-	g := s.guilds[m.Guild]
 	o := object{
 		"id": m.ID, "channel_id": m.Channel, "author": s.authorObject(m), "content": m.Content, "timestamp": stamp(m.At), "edited_timestamp": nil,
 		"tts": false, "mention_everyone": m.mentions.everyone, "mentions": s.userObjects(m.mentions.users), "mention_roles": nonNil(m.mentions.roles),
@@ -167,18 +169,17 @@ func (s *Server) messageObject(m *Message, content bool) object {
 			"authorizing_integration_owners": object{"0": m.Guild},
 		}
 	}
-	if g == nil {
-		delete(o, "guild_id")
-	}
 	return o
 }
 
 // eventMessage is a message as the gateway sends it: with guild and member.
 func (s *Server) eventMessage(m *Message, content bool) object {
 	o := s.messageObject(m, content)
-	o["guild_id"] = m.Guild
-	if g := s.guilds[m.Guild]; g != nil && g.members[m.Author] != nil {
-		o["member"] = partialMember(g.members[m.Author])
+	if m.Guild != "" {
+		o["guild_id"] = m.Guild
+	}
+	if who := s.guilds[m.Guild].member(m.Author); who != nil {
+		o["member"] = partialMember(who)
 	}
 	if m.Nonce != nil {
 		o["nonce"] = m.Nonce
@@ -225,7 +226,8 @@ func (s *Server) attachmentObjects(m *Message) []object {
 }
 
 // readable reports whether the bot may read a message's content (Gateway, Message
-// Content Intent): its own, one that mentions it, or any with the intent.
+// Content Intent): its own, one that mentions it, a direct one, or any with the
+// intent.
 func readable(m *Message, intent bool) bool {
-	return intent || m.Author == BotUser || slices.Contains(m.mentions.users, BotUser)
+	return intent || m.Guild == "" || m.Author == BotUser || slices.Contains(m.mentions.users, BotUser)
 }

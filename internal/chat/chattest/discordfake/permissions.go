@@ -33,6 +33,10 @@ const Invited = ViewChannel | SendMessages | EmbedLinks | AttachFiles | ReadMess
 const Everyone = ViewChannel | SendMessages | EmbedLinks | AttachFiles | ReadMessageHistory | MentionEveryone | AddReactions |
 	UseApplicationCommands | CreatePublicThreads | CreatePrivateThreads | SendMessagesInThreads
 
+// inDirect are everybody's in a direct channel (Permissions, Implicit
+// Permissions).
+const inDirect = ViewChannel | SendMessages | EmbedLinks | AttachFiles | ReadMessageHistory | AddReactions | UseApplicationCommands
+
 const everything Permissions = 1<<53 - 1
 
 func (p Permissions) has(need Permissions) bool { return p&need == need }
@@ -52,7 +56,10 @@ type Overwrite struct {
 // (Permissions, Permission Overwrites; Threads, Permissions).
 func (s *Server) can(user string, c *Channel) Permissions {
 	g := s.guilds[c.Guild]
-	if g == nil {
+	switch {
+	case c.Type == Direct && (user == BotUser || user == c.Owner):
+		return inDirect
+	case g == nil:
 		return 0
 	}
 	base := s.canInGuild(user, g)

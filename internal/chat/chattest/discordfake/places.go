@@ -8,6 +8,7 @@ import (
 // Channel types (Channel, Channel Types).
 const (
 	GuildText     = 0
+	Direct        = 1
 	GuildVoice    = 2
 	Announcement  = 5
 	PublicThread  = 11
@@ -40,7 +41,8 @@ type Member struct {
 
 func (m *Member) has(role string) bool { return slices.Contains(m.Roles, role) }
 
-// Channel is a guild's channel or thread.
+// Channel is a guild's channel or thread, or a person's direct channel with the
+// bot, which has no guild and the person as its Owner.
 type Channel struct {
 	ID, Guild, Name string
 	Type            int
@@ -78,7 +80,18 @@ type guild struct {
 	members         map[string]*Member
 }
 
+// member and role look up; no guild has none.
+func (g *guild) member(user string) *Member {
+	if g == nil {
+		return nil
+	}
+	return g.members[user]
+}
+
 func (g *guild) role(id string) *Role {
+	if g == nil {
+		return nil
+	}
 	for _, r := range g.roles {
 		if r.ID == id {
 			return r
@@ -151,7 +164,7 @@ func (s *Server) RemoveMember(guildID, user string) {
 func (s *Server) AddChannel(c Channel) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.Guild == "" {
+	if c.Guild == "" && c.Type != Direct {
 		c.Guild = Guild
 	}
 	c.created = s.now()
@@ -169,6 +182,24 @@ func (s *Server) Channel(id string) (Channel, bool) {
 	out := *c
 	out.ThreadMembers = slices.Clone(c.ThreadMembers)
 	return out, true
+}
+
+// Direct is a person's direct channel with the bot.
+func (s *Server) Direct(user string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.direct(user).ID
+}
+
+func (s *Server) direct(user string) *Channel {
+	for _, c := range s.channels {
+		if c.Type == Direct && c.Owner == user {
+			return c
+		}
+	}
+	c := &Channel{ID: s.snowflake(), Type: Direct, Owner: user, created: s.now()}
+	s.channels[c.ID] = c
+	return c
 }
 
 // Threads are the threads of a channel in the order that they were opened.

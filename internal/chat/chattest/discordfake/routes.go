@@ -9,6 +9,7 @@ func apiRoutes() map[string]route {
 		"GET /users/@me":                       {do: (*Server).getMe},
 		"GET /users/@me/guilds":                {do: (*Server).getMyGuilds},
 		"GET /users/@me/guilds/{guild}/member": {do: (*Server).getMember},
+		"POST /users/@me/channels":             {shape: directBody, do: (*Server).openDirect},
 		"GET /users/{user}":                    {do: (*Server).getUser},
 		"GET /applications/@me":                {do: (*Server).getApplication},
 		"GET /oauth2/applications/@me":         {do: (*Server).getApplication},

@@ -50,6 +50,8 @@ type Options struct {
 	Buckets map[string]Bucket
 	// TakeUnknown ignores unknown fields as Discord does; they are complaints then.
 	TakeUnknown bool
+	// Drops says which further characters vanish from contents.
+	Drops func(rune) bool
 	// AnswerWithin is how long an interaction waits for its first answer; 0 is 3 s.
 	AnswerWithin time.Duration
 	// Heartbeat is the interval that the gateway asks for; 0 is 41.25 s.

@@ -192,7 +192,7 @@ func (s *Server) addMemberTo(q *request, user string) (any, *refusal) {
 		return nil, refuse(400, 50024, "Cannot execute action on this channel type")
 	case c.Archived:
 		return nil, archived()
-	case s.guilds[c.Guild].members[user] == nil:
+	case s.guilds[c.Guild].member(user) == nil:
 		return nil, refuse(404, 10007, "Unknown Member")
 	case user != BotUser && !s.can(BotUser, c).has(SendMessagesInThreads):
 		return nil, missingRights()

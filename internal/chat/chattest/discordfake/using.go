@@ -61,7 +61,7 @@ func (s *Server) slash(kind int, user, channel, command string, options map[stri
 // usable is a command that a person may use in a channel.
 func (s *Server) usable(user, channel, name string, kind int) (*Channel, *Command, error) {
 	c := s.channels[channel]
-	if c == nil || s.guilds[c.Guild] == nil || s.guilds[c.Guild].members[user] == nil {
+	if c == nil || c.Guild != "" && s.guilds[c.Guild].member(user) == nil {
 		return nil, nil, fmt.Errorf("%s is not in %s", user, channel)
 	}
 	if c.Archived {
@@ -71,7 +71,7 @@ func (s *Server) usable(user, channel, name string, kind int) (*Channel, *Comman
 	if cmd == nil {
 		cmd = s.registered("", name, kind)
 	}
-	if cmd == nil {
+	if cmd == nil || c.Type == Direct && !cmd.inDirect() {
 		return nil, nil, fmt.Errorf("no command %q is registered", name)
 	}
 	can := s.can(user, c)
@@ -85,6 +85,16 @@ func (s *Server) usable(user, channel, name string, kind int) (*Channel, *Comman
 		}
 	}
 	return c, cmd, nil
+}
+
+// inDirect reports whether a command can be used in direct channels (Application
+// Commands, Interaction Contexts): by default, all can.
+func (c *Command) inDirect() bool {
+	contexts, listed := c.Body["contexts"].([]any)
+	if !listed {
+		return c.Body["dm_permission"] != false
+	}
+	return slices.ContainsFunc(contexts, func(v any) bool { return fmt.Sprint(v) == "1" })
 }
 
 func option(declared any, name string) map[string]any {
@@ -201,7 +211,7 @@ func (s *Server) resolve(c *Channel, kind int, id string, data object) error {
 			return fmt.Errorf("no user %q", id)
 		}
 		put("users", s.userObject(id))
-		if m := g.members[id]; m != nil {
+		if m := g.member(id); m != nil {
 			put("members", partialMember(m))
 		}
 	case 7:
@@ -266,7 +276,7 @@ func (s *Server) ClickStale(user, channel, message, customID string) (*Interacti
 
 func (s *Server) clicked(user string, m *Message, data object) (*Interaction, error) {
 	c := s.channels[m.Channel]
-	if s.guilds[c.Guild].members[user] == nil || !s.can(user, c).has(ViewChannel) {
+	if c.Guild != "" && s.guilds[c.Guild].member(user) == nil || !s.can(user, c).has(ViewChannel) {
 		return nil, fmt.Errorf("%s is not in %s", user, m.Channel)
 	}
 	return s.interact(kindComponent, user, c, m, data), nil
