@@ -1,0 +1,338 @@
+package discord
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/countersign/countersign/internal/chat"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// drawing renders one message.
+type drawing struct {
+	ink   *ink
+	style chat.Style
+	c     chat.Content
+	roles []role
+	// pings lets the message notify approvers: when a card is posted.
+	pings bool
+	allow mentions
+}
+
+// card is a message that fits into one.
+type card struct {
+	text  string
+	rows  []component
+	allow mentions
+}
+
+func draw(c chat.Content, roles []role, pings bool) card {
+	d := &drawing{ink: newInk(), c: c, roles: roles, pings: pings, allow: noMentions()}
+	d.style = chat.Style{
+		Clock:    func(t time.Time) string { return d.ink.add(fmt.Sprintf("<t:%d:t>", t.Unix())) },
+		Exact:    func(t time.Time) string { return d.ink.add(fmt.Sprintf("<t:%d:T>", t.Unix())) },
+		Person:   func(a workflows.Actor) string { return chat.Shown(a.Label()) },
+		Approver: d.approver,
+	}
+	out := card{}
+	switch v := c.View; {
+	case v.Header != nil:
+		out.text, out.rows = d.header(*v.Header)
+	case v.Turn != nil:
+		out.text, out.rows = d.turn(*v.Turn)
+	case v.Approval != nil:
+		out.text, out.rows = d.approval(*v.Approval)
+	}
+	out.allow = d.allow
+	return out
+}
+
+// approver names somebody of an approver set: as a mention, which pings only
+// where the card is to.
+func (d *drawing) approver(name string) string {
+	if name == "*" {
+		return "everybody"
+	}
+	ping := d.pings && d.c.View.Approval != nil && slices.Contains(chat.Pings(*d.c.View.Approval), name)
+	if id, ok := roleID(d.roles, name); ok {
+		if ping && !slices.Contains(d.allow.Roles, id) {
+			d.allow.Roles = append(d.allow.Roles, id)
+		}
+		return d.ink.add("<@&" + id + ">")
+	}
+	if isID(name) {
+		if ping && !slices.Contains(d.allow.Users, name) {
+			d.allow.Users = append(d.allow.Users, name)
+		}
+		return d.ink.add("<@" + name + ">")
+	}
+	return "@" + chat.Shown(strings.TrimPrefix(name, "@"))
+}
+
+// line is one composed line, or several.
+func (d *drawing) line(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = d.ink.dry(l, spans)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (d *drawing) header(h workflows.HeaderView) (string, []component) {
+	lines := []string{"**" + escape(cut(chat.Shown(h.Title), lineShown)) + "**", d.line(d.style.HeaderLine(h))}
+	if h.Notice != "" {
+		lines = append(lines, "-# "+d.line(cut(h.Notice, lineShown)))
+	}
+	if h.Liveness == workflows.LivenessDestroyed {
+		return strings.Join(lines, "\n"), nil
+	}
+	return strings.Join(lines, "\n"), []component{menuRow(d.c.Thread)}
+}
+
+func (d *drawing) turn(t workflows.TurnView) (string, []component) {
+	text := ""
+	for _, fit := range [][2]int{{10, 160}, {10, tailLine}, {6, tailLine}, {4, 80}, {2, 60}, {0, 0}} {
+		if text = d.turnText(t, fit[0], fit[1]); size(text) <= shownText {
+			break
+		}
+	}
+	at := ref{Turn: t.Number}
+	return cut(text, shownText), rows(d.c.View.Buttons, at)
+}
+
+// turnText is the card with so many lines of output, so wide.
+func (d *drawing) turnText(t workflows.TurnView, tail, width int) string {
+	lines := []string{"**" + d.line(d.style.TurnSummary(t)) + "**"}
+	calls, folded := chat.VisibleCalls(t)
+	switch {
+	case folded > 0 && t.State == workflows.TurnWorking:
+		lines = append(lines, fmt.Sprintf("… %d earlier", folded))
+	case folded > 0 && len(calls) > 0:
+		lines = append(lines, fmt.Sprintf("… %d more", folded))
+	}
+	running := 0
+	for _, c := range calls {
+		if c.State == workflows.CallRunning {
+			running++
+		}
+	}
+	for _, c := range calls {
+		lines = append(lines, d.call(c))
+		if out := tailOf(c, tail/max(running, 1), width); out != "" {
+			lines = append(lines, fence(out))
+		}
+	}
+	if t.Queued > 0 && t.State == workflows.TurnWorking {
+		lines = append(lines, chat.Count(t.Queued, "message is", "messages are")+" queued.")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// call is a tool call's line.
+func (d *drawing) call(c workflows.CallView) string {
+	command, more, _ := strings.Cut(chat.ShownLines(c.Command), "\n")
+	if more != "" {
+		command += " …"
+	}
+	if command == "" {
+		command = c.Tool
+	}
+	return chat.CallMark(c.State) + " " + span(cut(command, shownLine)) + "  " + d.line(cut(d.style.CallState(c), lineShown))
+}
+
+// tailOf is the last lines of a running command's output.
+func tailOf(c workflows.CallView, lines, width int) string {
+	if c.State != workflows.CallRunning || c.Tail == "" || lines == 0 {
+		return ""
+	}
+	var out []string
+	for l := range strings.SplitSeq(chat.Tail(c.Tail, lines), "\n") {
+		out = append(out, cut(l, width))
+	}
+	return strings.TrimRight(strings.Join(out, "\n"), "\n ")
+}
+
+func (d *drawing) approval(a workflows.ApprovalView) (string, []component) {
+	before := []string{"**" + d.line(d.style.ApprovalTitle(a)) + "**", d.line("In " + cut(chat.Where(a), lineShown) + ":")}
+	var after []string
+	if why := chat.Why(a); why != "" {
+		after = append(after, d.line(cut(why, reasonsShown)))
+	}
+	if a.State == workflows.ApprovalPending {
+		after = append(after, d.line(d.style.AskedFor(a))+d.others(a))
+		if a.Queued > 0 {
+			after = append(after, chat.Count(a.Queued, "message waits", "messages wait")+" behind this request.")
+		}
+	}
+	if out := d.style.ApprovalOutcome(a); out != "" {
+		after = append(after, "**"+strings.ReplaceAll(d.line(cut(out, reasonsShown)), "\n", "**\n**")+"**")
+	}
+	room := shownText - size(strings.Join(append(before, after...), "\n")) - size(fence("")) - 2
+	command := chat.ApprovalCommand(a)
+	whole := size(fence(command))-size(fence("")) <= room
+	if !whole {
+		const note = "\n… Review shows the whole command."
+		command = cut(command, max(room-size(note)-50, 50)) + note
+	}
+	text := strings.Join(append(append(before, fence(command)), after...), "\n")
+	buttons := d.c.View.Buttons
+	if !whole || !a.Displayable {
+		buttons = slices.DeleteFunc(slices.Clone(buttons), func(b workflows.Button) bool {
+			return b.ID == workflows.ButtonApprove || b.ID == workflows.ButtonGrant
+		})
+	}
+	at := ref{Approval: a.ID, Key: d.c.View.Key, Version: d.c.View.Version, Digest: short(a.Digest)}
+	return cut(text, shownText), rows(buttons, at)
+}
+
+// others mentions those whom a new card is to notify though they are no approvers
+// by name.
+func (d *drawing) others(a workflows.ApprovalView) string {
+	if !d.pings {
+		return ""
+	}
+	text := ""
+	for _, n := range a.Notify {
+		if n != "*" && !slices.Contains(a.Approvers, n) {
+			text += " " + d.line(d.style.Approver(n))
+		}
+	}
+	return text
+}
+
+// ref is what our buttons carry, in their custom ID: with the thread, which comes
+// with the click, it says what they are about, without anything remembered.
+type ref struct {
+	Button   string
+	Approval string
+	Key      string
+	Version  int
+	Turn     int
+	Question string
+	// Digest begins the digest of what was shown.
+	Digest string
+	// Reviewed: the button stands below the whole text.
+	Reviewed bool
+}
+
+// short is the beginning of a digest that tells what was shown from anything
+// else.
+func short(digest string) string {
+	_, hex, ok := strings.Cut(digest, ":")
+	if !ok {
+		hex = digest
+	}
+	return hex[:min(len(hex), 16)]
+}
+
+// Kinds of our custom IDs.
+const (
+	idButton   = "b"
+	idReviewed = "r"
+	idMenu     = "menu"
+	idModal    = "m"
+)
+
+func (r ref) encode() string {
+	kind := idButton
+	if r.Reviewed {
+		kind = idReviewed
+	}
+	return strings.Join([]string{kind, r.Button, r.Approval, r.Key, number(r.Version), number(r.Turn), r.Question, r.Digest}, "|")
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func decodeRef(s string) (ref, bool) {
+	p := strings.Split(s, "|")
+	if len(p) != 8 || (p[0] != idButton && p[0] != idReviewed) || p[1] == "" {
+		return ref{}, false
+	}
+	version, _ := strconv.Atoi(p[4]) // empty is 0
+	turn, _ := strconv.Atoi(p[5])
+	return ref{Button: p[1], Approval: p[2], Key: p[3], Version: version, Turn: turn, Question: p[6], Digest: p[7], Reviewed: p[0] == idReviewed}, true
+}
+
+// rows are buttons in rows. One whose custom ID would be longer than Discord
+// takes is left out: the same is done by a command.
+func rows(buttons []workflows.Button, at ref) []component {
+	var all []component
+	for _, b := range buttons {
+		at.Button = b.ID
+		c := component{Type: componentButton, Style: styleOf(b.ID), Label: cut(b.Label, maxLabel), CustomID: at.encode()}
+		if length(c.CustomID) <= maxCustomID {
+			all = append(all, c)
+		}
+	}
+	var out []component
+	for chunk := range slices.Chunk(all[:min(len(all), maxRow*(maxRows-1))], maxRow) {
+		out = append(out, component{Type: componentRow, Components: chunk})
+	}
+	return out
+}
+
+func styleOf(button string) int {
+	switch button {
+	case workflows.ButtonApprove, workflows.ButtonRunAgain:
+		return styleSuccess
+	case workflows.ButtonDeny, workflows.ButtonDestroy:
+		return styleDanger
+	}
+	return styleSecondary
+}
+
+// menu are the commands of the header's menu.
+func menu() []chat.Verb {
+	return []chat.Verb{
+		chat.VerbStop, chat.VerbStatus, chat.VerbHistory, chat.VerbSwitch, chat.VerbFork, chat.VerbTitle, chat.VerbModel,
+		chat.VerbPause, chat.VerbGrants, chat.VerbFiles, chat.VerbDone, chat.VerbDestroy,
+	}
+}
+
+func menuLabel(v chat.Verb) string {
+	switch v {
+	case chat.VerbStop:
+		return "Stop the running turn"
+	case chat.VerbSwitch:
+		return "Switch backend…"
+	case chat.VerbFork:
+		return "Fork…"
+	case chat.VerbTitle:
+		return "Change title…"
+	case chat.VerbModel:
+		return "Change model…"
+	case chat.VerbDone:
+		return "Done…"
+	case chat.VerbDestroy:
+		return "Destroy…"
+	}
+	return title(v)
+}
+
+// title is a command's name as a modal's title.
+func title(v chat.Verb) string {
+	if v == "" {
+		return "Session"
+	}
+	return strings.ToUpper(string(v[:1])) + string(v[1:])
+}
+
+// menuRow is the header's menu. It carries its thread: the header may stand in
+// the thread, or in the channel that the thread was opened in.
+func menuRow(t workflows.Thread) component {
+	var options []choice
+	for _, v := range menu() {
+		options = append(options, choice{Label: menuLabel(v), Value: string(v)})
+	}
+	return component{Type: componentRow, Components: []component{{
+		Type: componentSelect, CustomID: idMenu + "|" + t.ID, Placeholder: "Session…", Options: options,
+	}}}
+}

@@ -1,0 +1,224 @@
+package discord
+
+import (
+	"crypto/rand"
+	"strconv"
+	"strings"
+
+	"github.com/countersign/countersign/internal/chat"
+)
+
+// content is a text of ours or the model's, made fit for Discord: the messages,
+// and the file that holds it whole where it is longer than they may be.
+type content struct {
+	parts []string
+	// file, with its text, goes with the only part.
+	file *file
+	// rows stand below the last part.
+	rows []component
+}
+
+// textContent renders Markdown under a key.
+func textContent(key, text string) content {
+	text = unmarked(strings.TrimSpace(text))
+	if text == "" {
+		text = "(empty)"
+	}
+	shown := dialect(text)
+	parts := split(shown)
+	if len(parts) <= maxParts {
+		return content{parts: parts}
+	}
+	name := chat.FileName(key)
+	note := "\n\n*This is the beginning; the whole text is in the file " + name + ".*"
+	head := chat.Beginning(shown, shownText-size(note)-10)
+	for n := shownText - size(note) - 10; size(head+note) > shownText; n /= 2 {
+		head = chat.Beginning(shown, n/2)
+	}
+	return content{parts: []string{head + note}, file: &file{name: name, text: cutFile(text)}}
+}
+
+// cutFile keeps a file below what Discord takes.
+func cutFile(text string) string {
+	const note = "\n… cut: the file is longer than Discord takes\n"
+	if len(text) <= maxFile-len(note) {
+		return text
+	}
+	return chat.CutBytes(text, maxFile-len(note)) + note
+}
+
+// split cuts Markdown into parts that fit into a message each, between blocks
+// where it can. Discord's clients count some characters twice.
+func split(s string) []string {
+	for n := shownText; ; n /= 2 {
+		parts := chat.SplitMarkdown(s, n)
+		fits := true
+		for _, p := range parts {
+			fits = fits && size(p) <= shownText
+		}
+		if fits || n < 200 {
+			return parts
+		}
+	}
+}
+
+// dialect writes in Discord's Markdown what it lacks: tables become code, which
+// keeps their columns, and headings below the third level bold lines.
+func dialect(s string) string {
+	var out []string
+	lines := strings.Split(s, "\n")
+	fence := ""
+	for i := 0; i < len(lines); i++ {
+		line := lines[i]
+		mark := fenceMark(line)
+		switch {
+		case fence != "":
+			if mark != "" && strings.HasPrefix(mark, fence) && strings.TrimSpace(strings.TrimLeft(line, " "))[len(mark):] == "" {
+				fence = ""
+				line = "```"
+			}
+			out = append(out, line)
+		case mark != "":
+			fence = mark
+			out = append(out, "```"+strings.TrimLeft(strings.TrimLeft(line, " ")[len(mark):], " "))
+		case isTable(lines[i:]):
+			out = append(out, "```")
+			for ; i < len(lines) && strings.HasPrefix(strings.TrimSpace(lines[i]), "|"); i++ {
+				out = append(out, strings.ReplaceAll(lines[i], "```", "'''"))
+			}
+			i--
+			out = append(out, "```")
+		case strings.HasPrefix(line, "####"):
+			out = append(out, "**"+strings.TrimSpace(strings.TrimLeft(line, "#"))+"**")
+		default:
+			out = append(out, line)
+		}
+	}
+	if fence != "" {
+		out = append(out, "```")
+	}
+	return strings.Join(out, "\n")
+}
+
+// fenceMark is the run that opens or closes a fenced block; Discord knows only
+// three backticks.
+func fenceMark(line string) string {
+	t := strings.TrimLeft(line, " ")
+	for _, c := range []string{"`", "~"} {
+		if strings.HasPrefix(t, c+c+c) {
+			rest := strings.TrimLeft(t, c)
+			if strings.Contains(rest, "`") {
+				return ""
+			}
+			return t[:len(t)-len(rest)]
+		}
+	}
+	return ""
+}
+
+// isTable reports whether a table begins: a row, and below it a row of dashes.
+func isTable(lines []string) bool {
+	if len(lines) < 2 || !strings.HasPrefix(strings.TrimSpace(lines[0]), "|") {
+		return false
+	}
+	rule := strings.TrimSpace(lines[1])
+	return strings.HasPrefix(rule, "|") && strings.Contains(rule, "-") && strings.Trim(rule, "|-: ") == ""
+}
+
+// escape makes text literal in Discord's Markdown, on one line.
+func escape(s string) string {
+	var b strings.Builder
+	for i, r := range unmarked(chat.Shown(s)) {
+		if strings.ContainsRune("\\`*_[]()<>|~:@", r) || (i == 0 && strings.ContainsRune("#-+>", r)) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// spans is like escape, but keeps what stands between backticks as code. Text
+// with an odd backtick is literal.
+func spans(s string) string {
+	parts := strings.Split(s, "`")
+	if len(parts)%2 == 0 || strings.Contains(s, "``") {
+		return escape(s)
+	}
+	var b strings.Builder
+	for i, p := range parts {
+		switch {
+		case i%2 == 1:
+			b.WriteString(span(p))
+		default:
+			b.WriteString(padded(p, escape))
+		}
+	}
+	return b.String()
+}
+
+// joint keeps apart what Discord would take for the end of code: nobody sees it.
+const joint = "\u200b"
+
+// span is s as code within a line, whatever it holds.
+func span(s string) string {
+	s = unmarked(chat.Shown(s))
+	switch {
+	case s == "":
+		return ""
+	case !strings.Contains(s, "`"):
+		return "`" + s + "`"
+	}
+	return "`` " + strings.ReplaceAll(s, "``", "`"+joint+"`") + " ``"
+}
+
+// fence is s as a block of code, whatever it holds. It looks as it is; the joints
+// in three backticks are not seen.
+func fence(s string) string {
+	return "```\n" + strings.ReplaceAll(unmarked(s), "``", "`"+joint+"`") + "\n```"
+}
+
+// ink lets the shared texts hold what only Discord's markup can show: times in the
+// reader's zone, and mentions. Its style writes a mark for each, and dry puts the
+// markup in its place. The marks hold a random word, so nothing that comes from
+// outside can be one.
+type ink struct {
+	open  string
+	marks []string
+}
+
+// inkEnd closes a mark.
+const inkEnd = "\uE001"
+
+func newInk() *ink { return &ink{open: "\uE000" + rand.Text()[:10] + ":"} }
+
+func (k *ink) add(markup string) string {
+	k.marks = append(k.marks, markup)
+	return k.open + strconv.Itoa(len(k.marks)-1) + inkEnd
+}
+
+// dry makes a text literal, but for the marks in it.
+func (k *ink) dry(s string, literal func(string) string) string {
+	var b strings.Builder
+	for {
+		before, after, ok := strings.Cut(s, k.open)
+		b.WriteString(padded(before, literal))
+		if !ok {
+			return b.String()
+		}
+		n, rest, _ := strings.Cut(after, inkEnd)
+		if i, err := strconv.Atoi(n); err == nil && i < len(k.marks) {
+			b.WriteString(k.marks[i])
+		}
+		s = rest
+	}
+}
+
+// padded makes the inside of s literal and keeps the space around it.
+func padded(s string, literal func(string) string) string {
+	inside := strings.TrimSpace(s)
+	if inside == "" {
+		return s
+	}
+	at := strings.Index(s, inside)
+	return s[:at] + literal(inside) + s[at+len(inside):]
+}

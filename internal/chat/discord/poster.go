@@ -1,0 +1,451 @@
+package discord
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+	"go.temporal.io/sdk/activity"
+
+	"github.com/countersign/countersign/internal/chat"
+	"github.com/countersign/countersign/internal/telemetry"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// poster writes the sessions' messages. It keeps nothing: what was posted is
+// found again by its nonce, later by the mark that it carries.
+type poster struct{ app *App }
+
+var (
+	_ chat.Poster  = (*poster)(nil)
+	_ chat.Members = (*poster)(nil)
+)
+
+// headerKey is the key under which sessions show their header; the message that a
+// thread of ours was opened from is the header.
+const headerKey = "header"
+
+// Limits: a running command is followed ever more slowly.
+func (*poster) Limits() chat.Limits {
+	return chat.Limits{MinRefresh: minRefresh, MaxRefresh: maxRefresh}
+}
+
+// OpenThread posts the root of a thread of ours and opens the thread from it; a
+// thread whose root is a person's message is opened from that. The thread's ID is
+// its root's, so doing it again finds it done.
+func (p *poster) OpenThread(ctx context.Context, in workflows.OpenThreadInput) (workflows.Thread, error) {
+	t := in.Thread
+	ours := t.ID == ""
+	if ours {
+		id, err := p.rootOf(ctx, in)
+		if err != nil {
+			return t, err
+		}
+		t.ID = id
+	} else if place, err := p.app.lookUpPlace(ctx, t.ID); err != nil || place.ID != "" {
+		if place.Parent != "" {
+			t.Channel = place.Parent
+		}
+		return t, mapped(err)
+	}
+	err := p.openFrom(ctx, t, in)
+	if err != nil && ours && errors.Is(err, chat.ErrThreadGone) {
+		p.couldNotOpen(ctx, t, in, err)
+	}
+	return t, err
+}
+
+// rootOf posts the root under its key, unless it is there, and returns its ID.
+func (p *poster) rootOf(ctx context.Context, in workflows.OpenThreadInput) (string, error) {
+	t := in.Thread
+	retry, since := attempt(ctx)
+	if retry {
+		found, err := p.find(ctx, t, t.Channel, in.Key, since)
+		if err != nil {
+			return "", mapped(err)
+		}
+		if len(found) > 0 {
+			return found[0].id, nil
+		}
+	}
+	return p.post(ctx, t, t.Channel, in.Key, 0, outgoing{Content: rootText(in, "opening…")})
+}
+
+func rootText(in workflows.OpenThreadInput, state string) string {
+	return "**" + escape(cut(chat.Shown(in.Title), lineShown)) + "**\nby " + escape(in.By.Label()) + " · " + state
+}
+
+// openFrom opens a thread from the message of its ID, and brings the person in.
+func (p *poster) openFrom(ctx context.Context, t workflows.Thread, in workflows.OpenThreadInput) error {
+	name := cut(chat.Shown(in.Title), maxThread)
+	if name == "" {
+		name = "session"
+	}
+	err := p.app.api.call(ctx, http.MethodPost, "/channels/"+t.Channel+"/messages/"+t.ID+"/threads",
+		map[string]any{"name": name, "auto_archive_duration": maxActive}, nil)
+	switch {
+	case is(err, discordgo.ErrCodeThreadAlreadyCreatedForThisMessage):
+	case is(err, discordgo.ErrCodeUnknownMessage):
+		return fmt.Errorf("%w: the message to open it from was deleted", chat.ErrThreadGone)
+	case is(err, discordgo.ErrCodeMaximumNumberOfActiveThreadsReached, discordgo.ErrCodeMaximumNumberOfActiveAnnouncementThreadsReached):
+		return fmt.Errorf("%w: this server has as many active threads as Discord allows; archive some", chat.ErrThreadGone)
+	case is(err, discordgo.ErrCodeMissingAccess, discordgo.ErrCodeMissingPermissions):
+		return fmt.Errorf("%w: the bot may not open threads in this channel", chat.ErrThreadGone)
+	case err != nil:
+		return mapped(err)
+	}
+	if isID(in.By.ID) && in.Thread.ID == "" {
+		// Who asked by a command is no member of the thread yet.
+		if err := p.app.api.call(ctx, http.MethodPut, "/channels/"+t.ID+"/thread-members/"+in.By.ID, nil, nil); err != nil {
+			p.app.log.Info("The starter could not be added to the thread", telemetry.KeyThreadID, t.ID, telemetry.KeyError, err)
+		}
+	}
+	return nil
+}
+
+// couldNotOpen says on a root why no thread was opened from it.
+func (p *poster) couldNotOpen(ctx context.Context, t workflows.Thread, in workflows.OpenThreadInput, err error) {
+	reason := "the thread could not be opened"
+	if after, ok := strings.CutPrefix(err.Error(), chat.ErrThreadGone.Error()+": "); ok {
+		reason = after
+	}
+	text := rootText(in, "not opened: "+escape(reason)) + markOf(in.Key, 0, 1).String()
+	if err := p.app.api.call(ctx, http.MethodPatch, "/channels/"+t.Channel+"/messages/"+t.ID,
+		edit{Content: text, Mentions: noMentions(), Components: []component{}, Flags: flagNoPreviews}, nil); err != nil {
+		p.app.log.Warn("Root could not be edited", telemetry.KeyError, err)
+	}
+}
+
+// attempt says whether this may not be the first try, and when that one began.
+func attempt(ctx context.Context) (retry bool, since time.Time) {
+	if !activity.IsActivity(ctx) {
+		return true, time.Now().Add(-time.Hour)
+	}
+	info := activity.GetInfo(ctx)
+	return info.Attempt > 1, info.ScheduledTime.Add(-time.Minute)
+}
+
+// placeOf is the channel that messages of a thread are written to.
+func placeOf(t workflows.Thread) string {
+	if t.ID != "" {
+		return t.ID
+	}
+	return t.Channel
+}
+
+// whereIs is the channel of a message of a thread: the one that the thread was
+// opened from stands in the channel.
+func whereIs(t workflows.Thread, ref string) string {
+	if ref == t.ID && t.Channel != "" {
+		return t.Channel
+	}
+	return placeOf(t)
+}
+
+// part is a message of ours that stands under a key.
+type part struct {
+	id string
+	mark
+}
+
+// find returns our messages under a key in a channel since a time, oldest first.
+func (p *poster) find(ctx context.Context, _ workflows.Thread, in, key string, since time.Time) ([]part, error) {
+	want := markOf(key, 0, 0).key
+	var out []part
+	after := snowflake(since)
+	for {
+		var page []message
+		if err := p.app.api.messagesAfter(ctx, in, after, &page); err != nil {
+			return nil, err
+		}
+		for _, m := range page {
+			after = m.ID
+			if k, ok := readMark(m.Content); ok && k.key == want && m.Author.ID == p.app.self.Bot {
+				out = append(out, part{m.ID, k})
+			}
+		}
+		if len(page) < maxPage {
+			return out, nil
+		}
+	}
+}
+
+// Find returns our whole messages under key, oldest first. One whose parts are
+// not all there counts as not posted; the next post adds what is missing.
+func (p *poster) Find(ctx context.Context, t workflows.Thread, key string, since time.Time) ([]chat.Found, error) {
+	if key == headerKey {
+		root, ok, err := p.app.root(ctx, t)
+		if err != nil {
+			return nil, mapped(err)
+		}
+		if ok && root.Author.ID == p.app.self.Bot {
+			return []chat.Found{{Ref: root.ID}}, nil
+		}
+	}
+	found, err := p.find(ctx, t, placeOf(t), key, since.Add(-time.Minute))
+	if err != nil {
+		return nil, mapped(err)
+	}
+	return whole(found), nil
+}
+
+// whole are the complete messages among the parts: each begins with a part 0.
+func whole(found []part) []chat.Found {
+	var out []chat.Found
+	for _, m := range found {
+		if m.part != 0 {
+			continue
+		}
+		complete := true
+		for i := byte(1); i < m.parts; i++ {
+			complete = complete && at(found, i) != ""
+		}
+		if complete {
+			out = append(out, chat.Found{Ref: m.id})
+		}
+	}
+	return out
+}
+
+// at is the ID of a part; empty when it was not posted.
+func at(found []part, n byte) string {
+	for _, m := range found {
+		if m.part == n {
+			return m.id
+		}
+	}
+	return ""
+}
+
+// Post posts a message under its view's key.
+func (p *poster) Post(ctx context.Context, c chat.Content) (string, error) {
+	v := c.View
+	if v.Header != nil {
+		root, ok, err := p.app.root(ctx, c.Thread)
+		if err != nil {
+			return "", mapped(err)
+		}
+		if ok && root.Author.ID == p.app.self.Bot {
+			return root.ID, p.Edit(ctx, root.ID, c)
+		}
+	}
+	if v.Header == nil && v.Turn == nil && v.Approval == nil {
+		return p.postText(ctx, c.Thread, v.Key, textContent(v.Key, c.Text))
+	}
+	d := draw(c, p.roles(ctx, c), true)
+	return p.post(ctx, c.Thread, placeOf(c.Thread), v.Key, 0, outgoing{Content: d.text, Components: d.rows, Mentions: d.allow})
+}
+
+// roles are what a card needs to mention approvers. Without them their names are
+// shown as they are configured.
+func (p *poster) roles(ctx context.Context, c chat.Content) []role {
+	if c.View.Approval == nil {
+		return nil
+	}
+	all, err := p.app.people.guildRoles(ctx, c.Thread.Team)
+	if err != nil {
+		p.app.log.Warn("Roles cannot be looked up", telemetry.KeyError, err)
+	}
+	return all
+}
+
+// postText posts a text: one message, several, or one with a file. What stands
+// there already is not posted again.
+func (p *poster) postText(ctx context.Context, t workflows.Thread, key string, c content) (string, error) {
+	retry, since := attempt(ctx)
+	var found []part
+	if retry && len(c.parts) > 1 {
+		var err error
+		if found, err = p.find(ctx, t, placeOf(t), key, since); err != nil {
+			return "", mapped(err)
+		}
+	}
+	first := ""
+	for i, text := range c.parts {
+		id := at(found, byte(i))
+		if id == "" {
+			m := outgoing{Content: text}
+			if i == len(c.parts)-1 {
+				m.Components = c.rows
+			}
+			var files []file
+			if c.file != nil {
+				files = []file{*c.file}
+			}
+			var err error
+			if id, err = p.postPart(ctx, t, placeOf(t), key, i, len(c.parts), m, files); err != nil {
+				return "", err
+			}
+		}
+		if i == 0 {
+			first = id
+		}
+	}
+	return first, nil
+}
+
+// post posts one message of a key and returns its ID.
+func (p *poster) post(ctx context.Context, t workflows.Thread, in, key string, n int, m outgoing) (string, error) {
+	return p.postPart(ctx, t, in, key, n, n+1, m, nil)
+}
+
+func (p *poster) postPart(ctx context.Context, t workflows.Thread, in, key string, n, of int, m outgoing, files []file) (string, error) {
+	m.Content += markOf(key, n, of).String()
+	m.Flags = flagNoPreviews
+	if m.Mentions.Parse == nil {
+		m.Mentions.Parse = []string{}
+	}
+	for i, f := range files {
+		m.Attachments = append(m.Attachments, attachment{ID: fmt.Sprint(i), Name: f.name})
+	}
+	m.Enforce = true
+	// A message that was deleted may be found by its nonce, and cannot be given:
+	// then another one says that it is wanted again.
+	for _, nonce := range []string{nonce(t, key, n, false), nonce(t, key, n, true), rand.Text()[:maxNonce-1]} {
+		m.Nonce = nonce
+		var posted message
+		err := p.app.api.upload(ctx, http.MethodPost, "/channels/"+in+"/messages", m, files, &posted)
+		switch {
+		case is(err, discordgo.ErrCodeUnknownMessage):
+			continue
+		case is(err, discordgo.ErrCodeThreadIsLocked, discordgo.ErrCodePerformedOperationOnArchivedThread):
+			p.tellLocked(ctx, t)
+			return "", fmt.Errorf("%w: it is locked: %w", chat.ErrThreadGone, err)
+		case err != nil:
+			return "", mapped(err)
+		case posted.ID == "":
+			return "", errors.New("discord gave the message no ID")
+		}
+		return posted.ID, nil
+	}
+	return "", errors.New("discord finds only deleted copies of the message")
+}
+
+// Edit makes a message show c.
+func (p *poster) Edit(ctx context.Context, ref string, c chat.Content) error {
+	v := c.View
+	if v.Header == nil && v.Turn == nil && v.Approval == nil {
+		return p.editText(ctx, ref, c)
+	}
+	d := draw(c, p.roles(ctx, c), false)
+	err := p.update(ctx, c.Thread, ref, edit{Content: d.text + markOf(v.Key, 0, 1).String(), Components: d.rows, Mentions: noMentions()})
+	if !is(err, discordgo.ErrCodeMaximumNumberOfEditsToMessagesOlderThanOneHourReached) {
+		return mapped(err)
+	}
+	if v.Header != nil {
+		// The next change of the header tries again.
+		p.app.log.Info("Discord takes no more edits of an old header for now", telemetry.KeyThreadID, c.Thread.ID)
+		return nil
+	}
+	// An old card takes no more edits: a new one takes its place, below.
+	if err := p.Delete(ctx, c.Thread, ref); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: discord takes no more edits of it", chat.ErrMessageGone)
+}
+
+// editText edits an answer or notice, part by part. They do not change after they
+// were posted; this is for the day that one does.
+func (p *poster) editText(ctx context.Context, ref string, c chat.Content) error {
+	key := c.View.Key
+	text := textContent(key, c.Text)
+	found := []part{{id: ref, mark: markOf(key, 0, 1)}}
+	if len(text.parts) > 1 {
+		var err error
+		if found, err = p.find(ctx, c.Thread, placeOf(c.Thread), key, timeOf(ref).Add(-time.Minute)); err != nil {
+			return mapped(err)
+		}
+	}
+	for i, s := range text.parts {
+		id := at(found, byte(i))
+		if id == "" {
+			if _, err := p.postPart(ctx, c.Thread, placeOf(c.Thread), key, i, len(text.parts), outgoing{Content: s}, nil); err != nil {
+				return err
+			}
+			continue
+		}
+		e := edit{Content: s + markOf(key, i, len(text.parts)).String(), Mentions: noMentions()}
+		if err := p.update(ctx, c.Thread, id, e); err != nil {
+			return mapped(err)
+		}
+	}
+	return nil
+}
+
+// update edits one message; an archived thread is opened for it.
+func (p *poster) update(ctx context.Context, t workflows.Thread, ref string, e edit) error {
+	if e.Components == nil {
+		e.Components = []component{}
+	}
+	e.Flags = flagNoPreviews
+	path := "/channels/" + whereIs(t, ref) + "/messages/" + ref
+	err := p.app.api.call(ctx, http.MethodPatch, path, e, nil)
+	if is(err, discordgo.ErrCodePerformedOperationOnArchivedThread) {
+		if uerr := p.app.api.call(ctx, http.MethodPatch, "/channels/"+placeOf(t), map[string]any{"archived": false}, nil); uerr == nil {
+			err = p.app.api.call(ctx, http.MethodPatch, path, e, nil)
+		} else {
+			p.app.log.Info("Archived thread could not be opened", telemetry.KeyThreadID, t.ID, telemetry.KeyError, uerr)
+		}
+	}
+	if is(err, discordgo.ErrCodeThreadIsLocked, discordgo.ErrCodePerformedOperationOnArchivedThread) {
+		p.tellLocked(ctx, t)
+		return fmt.Errorf("%w: it is locked: %w", chat.ErrThreadGone, err)
+	}
+	return err
+}
+
+// tellLocked says in the channel, once, that a session cannot write to its
+// thread.
+func (p *poster) tellLocked(ctx context.Context, t workflows.Thread) {
+	if t.Channel == "" || t.ID == "" {
+		return
+	}
+	const key = "locked"
+	at := t
+	at.Channel, at.ID = t.Channel, ""
+	key2 := key + "-" + t.ID
+	if found, err := p.find(ctx, at, t.Channel, key2, timeOf(t.ID)); err != nil || len(found) > 0 {
+		return
+	}
+	text := "The thread <#" + t.ID + "> is locked, so its session cannot write there. What it does goes on; unlock the thread to see it, or stop it with `/agent stop`."
+	if _, err := p.post(ctx, at, t.Channel, key2, 0, outgoing{Content: text}); err != nil {
+		p.app.log.Warn("A locked thread could not be told of", telemetry.KeyThreadID, t.ID, telemetry.KeyError, err)
+	}
+}
+
+// Delete removes an extra copy.
+func (p *poster) Delete(ctx context.Context, t workflows.Thread, ref string) error {
+	err := mapped(p.app.api.call(ctx, http.MethodDelete, "/channels/"+whereIs(t, ref)+"/messages/"+ref, nil, nil))
+	if errors.Is(err, chat.ErrMessageGone) {
+		return nil
+	}
+	return err
+}
+
+// Members looks people up anew, past what is remembered.
+func (p *poster) Members(ctx context.Context, t workflows.Thread, who []workflows.Actor) ([]workflows.Actor, error) {
+	all, err := p.app.people.lookUpRoles(ctx, t.Team)
+	if err != nil {
+		return nil, mapped(err)
+	}
+	var out []workflows.Actor
+	for _, w := range who {
+		m, ok, err := p.app.people.lookUp(ctx, t.Team, w.ID)
+		if err != nil {
+			return nil, mapped(err)
+		}
+		if !ok {
+			continue // no member any more
+		}
+		now := actorOf(*m.User, &m)
+		now.Groups = append(slices.Clone(m.Roles), namesOf(all, m.Roles)...)
+		out = append(out, now)
+	}
+	return out, nil
+}

@@ -1,0 +1,70 @@
+package discord
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/chat/chattest"
+	"github.com/countersign/countersign/internal/chat/chattest/discordfake"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+func TestConform(t *testing.T) {
+	t.Parallel()
+	chattest.Conform(t, func(t *testing.T) chattest.Platform {
+		w := start(t, setup{still: true})
+		id := w.fake.Quiet(ada, general, bot+" do something")
+		w.fake.OpenThread(ada, general, id, "do something")
+		return chattest.Platform{
+			Poster: w.app.Poster(), Thread: w.app.thread(guild, general, id), New: w.app.thread(guild, general, ""), Approver: oncall,
+			Read: func(_ *testing.T, thread workflows.Thread) []chattest.Shown { return w.read(thread) },
+		}
+	})
+}
+
+// read is our messages of a thread as people see them: the one it was opened from
+// first, parts joined, files read.
+func (w *world) read(t workflows.Thread) []chattest.Shown {
+	var all []discordfake.Message
+	if root, ok := w.fake.Message(t.Channel, t.ID); ok {
+		all = append(all, root)
+	}
+	all = append(all, w.fake.Messages(t.ID)...)
+	var out []chattest.Shown
+	for _, m := range all {
+		if m.Author != discordfake.BotUser {
+			continue
+		}
+		k, ok := readMark(m.Content)
+		require.True(w.t, ok, "a message of ours bears no mark: %q", m.Content)
+		s := chattest.Shown{Ref: m.ID, Text: m.Text(), Pings: m.Pings}
+		for _, b := range m.Buttons() {
+			s.Buttons = append(s.Buttons, b.Label)
+		}
+		for _, f := range m.Files {
+			s.Text += "\n" + string(f.Content)
+		}
+		if k.part > 0 && len(out) > 0 {
+			out[len(out)-1].Text += "\n" + s.Text
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func TestMark(t *testing.T) {
+	t.Parallel()
+	for _, m := range []mark{markOf("header", 0, 1), markOf("answer-3", 4, 6), markOf("notice-1", 255, 255)} {
+		require.Equal(t, markLength, length(m.String()))
+		got, ok := readMark("text" + m.String())
+		require.True(t, ok)
+		require.Equal(t, m, got)
+	}
+	_, ok := readMark("text" + strings.Repeat("\u200b", markLength))
+	require.False(t, ok)
+	_, ok = readMark(unmarked("text" + markOf("header", 0, 1).String()))
+	require.False(t, ok, "nothing from outside is a mark")
+}

@@ -1,0 +1,272 @@
+package discord
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/chat"
+	"github.com/countersign/countersign/internal/chat/chattest"
+	"github.com/countersign/countersign/internal/chat/chattest/discordfake"
+	"github.com/countersign/countersign/internal/telemetry"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// People and places of the fake.
+const (
+	ada     = discordfake.Ada
+	grace   = discordfake.Grace
+	guild   = discordfake.Guild
+	general = discordfake.General
+	bot     = "<@" + discordfake.BotUser + ">"
+	oncall  = "1000000000000000041"
+)
+
+// world is a running adapter in front of a fake Discord and stand-in sessions.
+type world struct {
+	t        *testing.T
+	fake     *discordfake.Server
+	app      *App
+	sessions *stand
+	blobs    *chattest.Blobs
+
+	mu   sync.Mutex
+	live map[string]bool
+	down error
+	// failed counts what was asked while Temporal was down.
+	failed int
+}
+
+// stand are the stand-in sessions, with states that may change while they are
+// asked.
+type stand struct {
+	*chattest.Sessions
+	mu    sync.Mutex
+	state map[string]workflows.TurnState
+	rows  []workflows.SessionRow
+	delay time.Duration
+}
+
+func (s *stand) set(t workflows.Thread, st workflows.TurnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state[t.WorkflowID()] = st
+	s.rows = append(s.rows, workflows.SessionRow{
+		WorkflowID: t.WorkflowID(), Thread: t, Title: st.Header.Title, Backend: st.Header.Backend, Liveness: st.Header.Liveness,
+	})
+}
+
+// slow makes decisions take a while.
+func (s *stand) slow(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delay = d
+}
+
+func (s *stand) Decide(ctx context.Context, id string, d workflows.Decision) (workflows.Outcome, error) {
+	s.mu.Lock()
+	delay := s.delay
+	s.mu.Unlock()
+	select {
+	case <-time.After(delay):
+	case <-ctx.Done():
+	}
+	return s.Sessions.Decide(ctx, id, d)
+}
+
+func (s *stand) TurnState(ctx context.Context, id string) (workflows.TurnState, error) {
+	if _, err := s.Sessions.TurnState(ctx, id); !errors.Is(err, workflows.ErrNoSession) {
+		return workflows.TurnState{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st, ok := s.state[id]
+	if !ok {
+		return st, workflows.ErrNoSession
+	}
+	return st, nil
+}
+
+func (s *stand) List(ctx context.Context, id string, l workflows.ListSessions) (workflows.SessionList, error) {
+	list, err := s.Sessions.List(ctx, id, l)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list.Sessions = slices.Clone(s.rows)
+	return list, err
+}
+
+// setup changes a world before it starts.
+type setup struct {
+	fake   discordfake.Options
+	config func(*Config)
+	before func(*world)
+	// still does not run the adapter.
+	still bool
+}
+
+func start(t *testing.T, set setup) *world {
+	t.Helper()
+	set.fake.NoRates = set.fake.Buckets == nil
+	w := &world{
+		t: t, fake: discordfake.New(set.fake), blobs: &chattest.Blobs{}, live: map[string]bool{},
+		sessions: &stand{Sessions: &chattest.Sessions{}, state: map[string]workflows.TurnState{}},
+	}
+	t.Cleanup(w.fake.Close)
+	w.fake.AddRole(guild, discordfake.Role{ID: oncall, Name: "platform-oncall", Mentionable: true})
+	w.sessions.Fail = w.fail
+	if set.before != nil {
+		set.before(w)
+	}
+	cfg := Config{
+		Token: telemetry.NewSecret(w.fake.Token()), APIURL: w.fake.URL(), GatewayURL: w.fake.GatewayURL(),
+		Backfill: -1, Pace: time.Millisecond,
+	}
+	if set.config != nil {
+		set.config(&cfg)
+	}
+	app, err := Connect(t.Context(), cfg, Deps{
+		Sessions: w.sessions, Views: w.sessions, Blobs: w.blobs, Backends: []string{"local", "docker"}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	require.NoError(t, err)
+	w.app = app
+	if !set.still {
+		w.run()
+	}
+	t.Cleanup(func() {
+		if !t.Failed() {
+			require.Empty(t, w.fake.Complaints())
+		}
+	})
+	return w
+}
+
+func (w *world) run() {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- w.app.Run(ctx) }()
+	w.t.Cleanup(func() {
+		cancel()
+		require.NoError(w.t, <-done)
+	})
+	w.until("a connection", w.fake.Gateway().Ready)
+	w.until("commands", func() bool { return len(w.fake.Commands("")) > 0 || len(w.app.cfg.Guilds) > 0 })
+}
+
+// fail is what Temporal says: no session but the live ones, or nothing at all.
+func (w *world) fail(c chattest.Call) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.down != nil {
+		w.failed++
+		return w.down
+	}
+	if c.Method == "SendMessage" && !w.live[c.ID] {
+		return workflows.ErrNoSession
+	}
+	return nil
+}
+
+func (w *world) setDown(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.down = err
+}
+
+func (w *world) refused() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed
+}
+
+// session makes a live session in a thread that was opened from a message of
+// ada's to the bot.
+func (w *world) session() workflows.Thread {
+	id := w.fake.Quiet(ada, general, bot+" do something")
+	w.fake.OpenThread(ada, general, id, "do something")
+	return w.sessionIn(general, id)
+}
+
+func (w *world) sessionIn(parent, id string) workflows.Thread {
+	t := w.app.thread(guild, parent, id)
+	w.sessions.set(t, workflows.TurnState{Header: workflows.HeaderView{Title: "do something", Backend: "local", Liveness: workflows.LivenessActive}})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.live[t.WorkflowID()] = true
+	return t
+}
+
+// until polls for something that is about to be so.
+func (w *world) until(what string, ok func() bool) {
+	w.t.Helper()
+	require.Eventually(w.t, ok, 20*time.Second, 5*time.Millisecond, what)
+}
+
+// one is the only call of a method, once it has come.
+func one[T any](w *world, method string) T {
+	w.t.Helper()
+	w.until(method+" is called", func() bool { return len(w.sessions.Asked(method)) > 0 })
+	calls := w.sessions.Asked(method)
+	require.Len(w.t, calls, 1)
+	arg, ok := calls[0].Arg.(T)
+	require.True(w.t, ok)
+	return arg
+}
+
+// toldOnly is the only thing that a person alone was told, once it has come.
+func (w *world) toldOnly(user string) string {
+	w.t.Helper()
+	told := func() []discordfake.Message {
+		return slices.DeleteFunc(w.fake.Ephemerals(user), func(m discordfake.Message) bool { return m.Loading() })
+	}
+	w.until("something is told", func() bool { return len(told()) > 0 })
+	all := told()
+	require.Len(w.t, all, 1)
+	return all[0].Content
+}
+
+// last is the newest message of ours in a channel, once there is one.
+func (w *world) last(channel string) discordfake.Message {
+	w.t.Helper()
+	ours := func() []discordfake.Message {
+		return slices.DeleteFunc(w.fake.Messages(channel), func(m discordfake.Message) bool { return m.Author != discordfake.BotUser })
+	}
+	w.until("a message of ours", func() bool { return len(ours()) > 0 })
+	all := ours()
+	return all[len(all)-1]
+}
+
+// idle waits until no back-fill runs.
+func (f *fillings) idle(w *world) {
+	w.until("the back-fill ends", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return !f.running
+	})
+}
+
+// approval posts an approval card and returns its ID.
+func (w *world) approval(t workflows.Thread, change func(*workflows.MessageView)) string {
+	w.t.Helper()
+	v := workflows.MessageView{
+		Key: "approval-1", Kind: workflows.KindApproval, Version: 1,
+		Buttons: []workflows.Button{{ID: workflows.ButtonApprove, Label: "Approve once"}, {ID: workflows.ButtonReview, Label: "Review…"}, {ID: workflows.ButtonDeny, Label: "Deny…"}},
+		Approval: &workflows.ApprovalView{
+			ID: t.ID + ".a1", State: workflows.ApprovalPending, Tier: "risky", Displayable: true, Backend: "local", Cwd: "/workspace",
+			Command: workflows.TextRef{Text: "rm -rf build"}, Reasons: []string{"it deletes"}, Required: 1, Digest: "sha256:0123456789abcdef0123",
+			Approvers: []string{"platform-oncall"}, RequestedBy: []workflows.Actor{{ID: ada, Name: "ada"}},
+		},
+	}
+	if change != nil {
+		change(&v)
+	}
+	w.sessions.SetView(v)
+	id, err := w.app.Poster().Post(w.t.Context(), chat.Content{WorkflowID: t.WorkflowID(), Thread: t, View: v})
+	require.NoError(w.t, err)
+	return id
+}
