@@ -24,10 +24,6 @@ const DefaultRequestTimeout = 10 * time.Minute
 // keeps the model from taking the old task up again unasked.
 const EndMark = "[countersign]: The turn ended here, before it was answered. Go on with it only if you are asked to."
 
-// heartbeatEvery is how often a running call reports that it lives: that is
-// also how fast a stop reaches it.
-const heartbeatEvery = time.Second
-
 // Blobs is what the model side needs of the blob store; a missing key is
 // blob.ErrNotFound. It must be safe for concurrent use.
 type Blobs interface {
@@ -131,7 +127,7 @@ func (a *Activities) Transcripts() *transcript.Store { return a.transcripts }
 // their messages are two sentences for people, what happened and what it means
 // for the session, and their only detail is a string: what to do.
 func (a *Activities) CallModel(ctx context.Context, in workflows.ModelInput) (workflows.ModelResult, error) {
-	b := startBeat(ctx)
+	b := startBeat(ctx, a.mask)
 	defer b.stop()
 	result, err := a.callModel(ctx, in, b)
 	switch {

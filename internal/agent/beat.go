@@ -2,35 +2,48 @@ package agent
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
+
+	"github.com/countersign/countersign/internal/mask"
+	"github.com/countersign/countersign/internal/workflows"
 )
 
-// progress is the heartbeat detail of a model call.
-type progress struct {
-	// Unsure counts requests that were sent and never answered, in this attempt
-	// and those before it: each may have been billed.
-	Unsure int `json:"unsure"`
-}
+const (
+	// heartbeatEvery is how often a running call reports that it lives and what it
+	// says: often enough that the worker's throttle, not this, decides how soon a
+	// stop arrives.
+	heartbeatEvery = 400 * time.Millisecond
 
-// beat reports once a second that the activity lives. It carries the count of
-// unanswered requests over to the next attempt.
+	// tellKeep is how much of what the model says is kept to show its end, and
+	// tellBytes and tellLines what is shown of it.
+	tellKeep  = 4 << 10 // 4 KiB
+	tellBytes = 1 << 10 // 1 KiB
+	tellLines = 10
+)
+
+// beat reports that the activity lives, what the model says, and how many
+// requests went unanswered; that count it carries over to the next attempt.
 type beat struct {
 	ctx  context.Context
+	mask *mask.Masker
 	done chan struct{}
 	wg   sync.WaitGroup
 
-	mu  sync.Mutex
-	now progress
+	mu            sync.Mutex
+	now           workflows.ModelProgress
+	thought, text tail
 }
 
-func startBeat(ctx context.Context) *beat {
-	b := &beat{ctx: ctx, done: make(chan struct{})}
+func startBeat(ctx context.Context, m *mask.Masker) *beat {
+	b := &beat{ctx: ctx, mask: m, done: make(chan struct{})}
 	if activity.HasHeartbeatDetails(ctx) {
 		_ = activity.GetHeartbeatDetails(ctx, &b.now) // unreadable: count from 0
 	}
+	b.now.Thought, b.now.Text = "", ""
 	b.wg.Go(func() {
 		t := time.NewTicker(heartbeatEvery)
 		defer t.Stop()
@@ -56,14 +69,63 @@ func (b *beat) record(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.now.Unsure += n
+	b.now.Thought, b.now.Text = b.thought.shown(b.mask), b.text.shown(b.mask)
 	activity.RecordHeartbeat(b.ctx, b.now)
 }
 
-func (b *beat) sent()     { b.record(1) }
+// sent notes a request; what an earlier one said is void.
+func (b *beat) sent() {
+	b.mu.Lock()
+	b.thought, b.text = nil, nil
+	b.mu.Unlock()
+	b.record(1)
+}
+
 func (b *beat) answered() { b.record(-1) }
+
+// thinks and says take in a piece of the reasoning summary and of the answer.
+func (b *beat) thinks(piece string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.thought.add(piece)
+}
+
+func (b *beat) says(piece string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text.add(piece)
+}
 
 func (b *beat) unsure() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.now.Unsure
+}
+
+// tail is the end of a text that grows.
+type tail []byte
+
+func (t *tail) add(piece string) {
+	*t = append(*t, piece...)
+	if over := len(*t) - 2*tellKeep; over > 0 {
+		*t = append((*t)[:0], (*t)[len(*t)-tellKeep:]...)
+	}
+}
+
+// shown is the last lines, masked before they are cut, so that half a secret does
+// not pass for none. A line that was begun before is left out, unless it is all
+// there is.
+func (t tail) shown(m *mask.Masker) string {
+	text := strings.TrimRight(m.Text(clean(string(t))), "\n ")
+	lines := strings.Split(text, "\n")
+	text = strings.Join(lines[max(0, len(lines)-tellLines):], "\n")
+	if len(text) <= tellBytes {
+		return text
+	}
+	text = clean(text[len(text)-tellBytes:])
+	if _, rest, ok := strings.Cut(text, "\n"); ok {
+		return rest
+	}
+	_, rest, _ := strings.Cut(text, " ")
+	return "…" + rest
 }

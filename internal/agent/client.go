@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/responses"
+	"github.com/openai/openai-go/v3/shared"
 
 	"github.com/countersign/countersign/internal/agent/offline"
 	"github.com/countersign/countersign/internal/agent/transcript"
@@ -39,8 +39,8 @@ type client struct {
 	timeout time.Duration
 
 	mu sync.Mutex
-	// plain are models that have no encrypted reasoning to include.
-	plain map[string]bool
+	// cannot is what a model refused, by model.
+	cannot map[string]map[ability]bool
 }
 
 type clientOptions struct {
@@ -70,7 +70,7 @@ func newClient(o clientOptions) *client {
 		host = u.Host
 	}
 	return &client{
-		service: responses.NewResponseService(opts...), host: host, timeout: o.timeout, plain: map[string]bool{},
+		service: responses.NewResponseService(opts...), host: host, timeout: o.timeout, cannot: map[string]map[ability]bool{},
 	}
 }
 
@@ -113,15 +113,13 @@ func (a *Activities) ask(ctx context.Context, in workflows.ModelInput, all []tra
 	}
 	withReasoning, budget, sent := true, 0, all
 	for try := 1; ; try++ {
-		include := !c.isPlain(model)
-		response, err := c.call(ctx, request(in, model, replay(sent, model, withReasoning), include), b)
+		response, err := c.call(ctx, c.request(in, model, replay(sent, model, withReasoning)), b)
 		var refused *refusal
 		if err == nil || try == maxTries || !errors.As(err, &refused) {
 			return response, err
 		}
 		switch {
-		case refused.isAboutInclude() && include:
-			c.setPlain(model)
+		case c.learns(model, refused):
 		case refused.code == codeInvalidEncrypted && withReasoning:
 			withReasoning = false
 		case refused.code == codeContextLength:
@@ -140,7 +138,7 @@ func (a *Activities) ask(ctx context.Context, in workflows.ModelInput, all []tra
 
 // request builds the request. Its beginning (instructions, tools, history) is
 // the same from call to call, which the server's cache needs.
-func request(in workflows.ModelInput, model string, items []json.RawMessage, include bool) responses.ResponseNewParams {
+func (c *client) request(in workflows.ModelInput, model string, items []json.RawMessage) responses.ResponseNewParams {
 	input := make(responses.ResponseInputParam, 0, len(items))
 	for _, raw := range items {
 		input = append(input, param.Override[responses.ResponseInputItemUnionParam](raw))
@@ -154,7 +152,10 @@ func request(in workflows.ModelInput, model string, items []json.RawMessage, inc
 		Store:             param.NewOpt(false),
 		PromptCacheKey:    param.NewOpt(cacheKey(in.WorkflowID)),
 	}
-	if include {
+	if c.can(model, canSummarise) {
+		p.Reasoning = shared.ReasoningParam{Summary: shared.ReasoningSummaryAuto}
+	}
+	if c.can(model, canEncrypt) {
 		p.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
 	}
 	return p
@@ -167,46 +168,41 @@ func cacheKey(workflowID string) string {
 	return "countersign-" + hex.EncodeToString(h[:16])
 }
 
-// call makes one HTTP request. Its errors are a [refusal], a [*failure] or the
-// context's.
-func (c *client) call(ctx context.Context, p responses.ResponseNewParams, b *beat) (*responses.Response, error) {
-	timed, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	var res *http.Response
-	b.sent()
-	response, err := c.service.New(timed, p, option.WithResponseInto(&res))
-	switch {
-	case err == nil && response != nil:
-		b.answered()
-		return response, responseFailure(response)
-	case err == nil:
-		b.answered()
-		return nil, unavailable("The model's server sent an empty response.", nil)
-	case res != nil && res.StatusCode >= http.StatusBadRequest:
-		b.answered()
-		return nil, c.refused(res, err, p.Model)
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case timed.Err() != nil:
-		return nil, unavailable(fmt.Sprintf("The model did not answer within %s.", c.timeout), err)
-	case res != nil:
-		b.answered()
-		return nil, c.unreadable(res, err)
-	}
-	if notSent(err) {
-		b.answered()
-	}
-	return nil, unavailable("The model's server at "+c.host+" cannot be reached.", err)
-}
+// ability is something of a request that not every model or server takes.
+type ability string
 
-func (c *client) isPlain(model string) bool {
+const (
+	canEncrypt   ability = "include"   // give encrypted reasoning
+	canSummarise ability = "reasoning" // give a summary of its reasoning
+	canStream    ability = "stream"
+)
+
+// abilities are all of them, as parameters of a refusal begin.
+var abilities = []ability{canEncrypt, canSummarise, canStream}
+
+func (c *client) can(model string, what ability) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.plain[model]
+	return !c.cannot[model][what]
 }
 
-func (c *client) setPlain(model string) {
+// learns notes that a model refused something of the request, and reports
+// whether that is news.
+func (c *client) learns(model string, r *refusal) bool {
+	if r.status != http.StatusBadRequest {
+		return false
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.plain[model] = true
+	for _, what := range abilities {
+		if !strings.HasPrefix(r.param, string(what)) || c.cannot[model][what] {
+			continue
+		}
+		if c.cannot[model] == nil {
+			c.cannot[model] = map[ability]bool{}
+		}
+		c.cannot[model][what] = true
+		return true
+	}
+	return false
 }

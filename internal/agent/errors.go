@@ -30,6 +30,9 @@ const (
 
 	codeInvalidEncrypted = "invalid_encrypted_content"
 	codeContextLength    = "context_length_exceeded"
+
+	windowFull = "The conversation no longer fits into the model's window."
+	windowHint = "Go on in a new session with this one's files (`new --from`), or choose a model with a larger window: `model <name>`."
 )
 
 // failure is a model call that failed, in words for people.
@@ -60,11 +63,6 @@ type refusal struct {
 }
 
 func (r *refusal) Unwrap() error { return r.failure }
-
-// isAboutInclude tells that the model has no encrypted reasoning to give.
-func (r *refusal) isAboutInclude() bool {
-	return r.status == http.StatusBadRequest && strings.HasPrefix(r.param, "include")
-}
 
 // forTemporal gives an error the form that the workflow acts on.
 func forTemporal(err error) error {
@@ -140,8 +138,7 @@ func (c *client) badRequest(f *failure, status int, e apiError, model string) {
 		f.what = fmt.Sprintf("There is no Responses API at %s (404).", c.host)
 		f.hint = "Check openai.base_url, restart the worker, then send a message to go on."
 	case e.code == codeContextLength, status == http.StatusRequestEntityTooLarge:
-		f.what = "The conversation no longer fits into the model's window."
-		f.hint = "Go on in a new session with this one's files (`new --from`), or choose a model with a larger window: `model <name>`."
+		f.what, f.hint = windowFull, windowHint
 	case e.code == "invalid_prompt", strings.Contains(e.code, "policy"):
 		f.what = "The model's server refused the request for reasons of its usage policy."
 		f.hint = "Put the task in other words."
@@ -250,28 +247,37 @@ func responseFailure(r *responses.Response) error {
 	default:
 		return nil
 	}
-	code := string(r.Error.Code)
-	cause := fmt.Errorf("failed response, code %q", word(code))
+	return failedWith(string(r.Error.Code), "")
+}
+
+// failedWith is the error of a response, or of a stream, that failed with a code.
+func failedWith(code, param string) error {
+	f := failedAs(code)
+	f.cause = fmt.Errorf("failed response, code %q, param %q", word(code), word(param))
+	return &refusal{failure: f, code: code, param: param}
+}
+
+func failedAs(code string) *failure {
 	switch {
 	case code == "rate_limit_exceeded":
-		return &failure{kind: workflows.ErrTypeRateLimited, what: "The model's rate limit is reached.", hint: tryLate, cause: cause}
+		return &failure{kind: workflows.ErrTypeRateLimited, what: "The model's rate limit is reached.", hint: tryLate}
 	case (apiError{code: code}).isQuota():
 		return &failure{
-			kind: workflows.ErrTypeQuota, what: "The model's account has no quota left.", cause: cause,
+			kind: workflows.ErrTypeQuota, what: "The model's account has no quota left.",
 			hint: "Raise its quota or set another openai.api_key, then send a message to go on.",
 		}
-	case code == "" || code == "server_error" || strings.HasSuffix(code, "timeout"):
-		return unavailable("The model's server had a fault while it answered.", cause)
+	case code == "" || code == "server_error" || strings.HasSuffix(code, "timeout"), strings.Contains(code, "overloaded"):
+		return unavailable("The model's server had a fault while it answered.", nil)
+	case code == codeContextLength:
+		return &failure{kind: workflows.ErrTypeBadRequest, what: windowFull, hint: windowHint}
 	case code == "invalid_prompt", strings.Contains(code, "policy"):
 		return &failure{
-			kind: workflows.ErrTypeBadRequest, cause: cause,
+			kind: workflows.ErrTypeBadRequest, hint: "Put the task in other words.",
 			what: "The model's server refused the request for reasons of its usage policy.",
-			hint: "Put the task in other words.",
 		}
 	}
 	return &failure{
-		kind: workflows.ErrTypeBadRequest, cause: cause,
-		what: "The model's server could not answer" + (apiError{code: code}).brief() + ".",
+		kind: workflows.ErrTypeBadRequest, what: "The model's server could not answer" + (apiError{code: code}).brief() + ".",
 		hint: "Choose another model: `model <name>`, then send a message to go on.",
 	}
 }

@@ -74,6 +74,17 @@ func (o *orderedObject) text(name string) string {
 	return ""
 }
 
+// empty tells that a field is absent, null or an empty list.
+func (o *orderedObject) empty(name string) bool {
+	for _, f := range o.fields {
+		if f.name == name {
+			v := string(bytes.Join(bytes.Fields(f.value), nil))
+			return v == "null" || v == "[]"
+		}
+	}
+	return true
+}
+
 func (o *orderedObject) encode() json.RawMessage {
 	var b bytes.Buffer
 	b.WriteByte('{')

@@ -158,8 +158,7 @@ type shown struct {
 	Ref    string `json:"ref,omitempty"`
 }
 
-// EditMessage brings a message to the newest view. While the view has running
-// execs it fails retryably with [workflows.ErrTypeRefresh] and its next delay,
+// EditMessage brings a message to the newest view. While the view is live it fails retryably with [workflows.ErrTypeRefresh] and its next delay,
 // so that following a command adds no history.
 func (d *Delivery) EditMessage(ctx context.Context, in workflows.EditInput) (workflows.PostResult, error) {
 	last := &sticky{}
@@ -183,11 +182,11 @@ func (d *Delivery) EditMessage(ctx context.Context, in workflows.EditInput) (wor
 		last.set(shown{Digest: digest, Ref: in.Ref})
 		activity.RecordHeartbeat(ctx, last.get())
 	}
-	if len(c.View.Running) > 0 {
+	if c.View.Live() {
 		if ctx.Err() != nil {
 			return workflows.PostResult{}, ended(ctx)
 		}
-		return workflows.PostResult{}, temporal.NewApplicationErrorWithOptions("a command runs; its tail is refreshed",
+		return workflows.PostResult{}, temporal.NewApplicationErrorWithOptions("what the card shows moves on; it is refreshed",
 			workflows.ErrTypeRefresh, temporal.ApplicationErrorOptions{
 				NextRetryDelay: d.refreshDelay(activity.GetInfo(ctx).Attempt),
 				Category:       temporal.ApplicationErrorCategoryBenign,
@@ -225,15 +224,15 @@ func (d *Delivery) content(ctx context.Context, workflowID string, t workflows.T
 	if c.Text, err = GetText(ctx, d.Blobs, v.Text); err != nil {
 		return c, fmt.Errorf("reading its text: %w", err)
 	}
-	if len(v.Running) > 0 && v.Turn != nil {
-		c.View.Turn = d.withTails(ctx, workflowID, *v.Turn)
+	if v.Live() && v.Turn != nil {
+		c.View.Turn = d.withTails(ctx, workflowID, *v.Turn, v.Thinking)
 	}
 	return masked(d.Mask, c), nil
 }
 
-// withTails fills in the live tails. Without them, when the server does not say,
+// withTails fills in the live tails and the model's words. Without them, when the server does not say,
 // the card is shown all the same.
-func (d *Delivery) withTails(ctx context.Context, workflowID string, t workflows.TurnView) *workflows.TurnView {
+func (d *Delivery) withTails(ctx context.Context, workflowID string, t workflows.TurnView, thinking bool) *workflows.TurnView {
 	tails, err := d.Views.Tails(ctx, workflowID)
 	if err != nil {
 		d.Log.Warn("Live tails are not known", telemetry.KeyWorkflowID, workflowID, telemetry.KeyError, err)
@@ -241,9 +240,12 @@ func (d *Delivery) withTails(ctx context.Context, workflowID string, t workflows
 	}
 	t.Calls = slices.Clone(t.Calls)
 	for i := range t.Calls {
-		if p, ok := tails[t.Calls[i].ExecID]; ok && t.Calls[i].State == workflows.CallRunning {
+		if p, ok := tails.Execs[t.Calls[i].ExecID]; ok && t.Calls[i].State == workflows.CallRunning {
 			t.Calls[i].Tail = p.Tail
 		}
+	}
+	if thinking {
+		t.Says = tails.Model
 	}
 	return &t
 }

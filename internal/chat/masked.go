@@ -27,6 +27,7 @@ func masked(m *mask.Masker, c Content) Content {
 
 func maskedTurn(m *mask.Masker, t workflows.TurnView) *workflows.TurnView {
 	t.Error, t.Hint = m.Text(t.Error), m.Text(t.Hint)
+	t.Says.Thought, t.Says.Text = m.Text(t.Says.Thought), m.Text(t.Says.Text)
 	t.Calls = slices.Clone(t.Calls)
 	for i := range t.Calls {
 		c := &t.Calls[i]

@@ -91,10 +91,30 @@ func (s Style) Turn(t workflows.TurnView) string {
 	for _, c := range calls {
 		lines = append(lines, s.callLines(c)...)
 	}
+	if what, tail := ModelSays(t); what != "" {
+		lines = append(lines, what)
+		for _, l := range strings.Split(tail, "\n") {
+			lines = append(lines, "    "+l)
+		}
+	}
 	if t.Queued > 0 && t.State == workflows.TurnWorking {
 		lines = append(lines, Count(t.Queued, "message is", "messages are")+" queued.")
 	}
 	return strings.Join(lines, "\n")
+}
+
+// ModelSays is what the model does now, and the last lines of it: of its answer,
+// or before that of what it thinks. Empty where it says nothing.
+func ModelSays(t workflows.TurnView) (what, tail string) {
+	switch {
+	case t.State != workflows.TurnWorking:
+		return "", ""
+	case strings.TrimSpace(t.Says.Text) != "":
+		return markRunning + " writing", Tail(t.Says.Text, maxTailLines)
+	case strings.TrimSpace(t.Says.Thought) != "":
+		return markRunning + " thinking", Tail(t.Says.Thought, maxTailLines)
+	}
+	return "", ""
 }
 
 // TurnSummary is the first line of the turn card.

@@ -97,6 +97,12 @@ func TestTurnGolden(t *testing.T) {
 	}
 	add("working", func(*workflows.TurnView) {})
 	add("working, nothing yet, messages queued", func(v *workflows.TurnView) { v.Calls, v.Queued = nil, 2 })
+	add("the model thinks", func(v *workflows.TurnView) {
+		v.Calls, v.Says.Thought = v.Calls[:1], "Comparing the two routers."
+	})
+	add("the model writes", func(v *workflows.TurnView) {
+		v.Calls, v.Says.Thought, v.Says.Text = v.Calls[:1], "Comparing.", "The test is flaky because\nit races."
+	})
 	add("every state of a call", func(v *workflows.TurnView) {
 		v.Calls = nil
 		for _, s := range []string{

@@ -48,10 +48,10 @@ type Sessions interface {
 }
 
 // Views is what a [Delivery] asks of Temporal: what a message should show now,
-// and the live tails of a session's running execs by exec ID.
+// and what moves on its cards: the tails of running execs, the model's words.
 type Views interface {
 	Message(ctx context.Context, workflowID, key string) (workflows.MessageView, error)
-	Tails(ctx context.Context, workflowID string) (map[string]workflows.ExecProgress, error)
+	Tails(ctx context.Context, workflowID string) (workflows.Tails, error)
 }
 
 // Blobs keeps texts that are too long for history. [blob.Store] is one.

@@ -235,23 +235,29 @@ func query[R any](ctx context.Context, c *Client, workflowID, name string, args 
 	return res, translate("querying "+name, err)
 }
 
-// Tails answers the live tails of a session's running execs by exec ID: they
-// travel as heartbeat details, outside history.
-func (c *Client) Tails(ctx context.Context, workflowID string) (map[string]workflows.ExecProgress, error) {
+// Tails answers the live tails of a session's running execs and what its model
+// is saying: they travel as heartbeat details, outside history.
+func (c *Client) Tails(ctx context.Context, workflowID string) (workflows.Tails, error) {
+	tails := workflows.Tails{Execs: map[string]workflows.ExecProgress{}}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	d, err := c.temporal.DescribeWorkflowExecution(ctx, workflowID, "")
 	if err != nil {
-		return nil, translate("describing the session", err)
+		return tails, translate("describing the session", err)
 	}
-	tails := map[string]workflows.ExecProgress{}
 	for _, a := range d.GetPendingActivities() {
-		if a.GetActivityType().GetName() != workflows.ActivityRunTool || a.GetHeartbeatDetails() == nil {
+		if a.GetHeartbeatDetails() == nil {
 			continue
 		}
-		var p workflows.ExecProgress
-		if err := converter.GetDefaultDataConverter().FromPayloads(a.GetHeartbeatDetails(), &p); err == nil && p.ExecID != "" {
-			tails[p.ExecID] = p
+		var exec workflows.ExecProgress
+		read := converter.GetDefaultDataConverter().FromPayloads
+		switch a.GetActivityType().GetName() {
+		case workflows.ActivityRunTool:
+			if err := read(a.GetHeartbeatDetails(), &exec); err == nil && exec.ExecID != "" {
+				tails.Execs[exec.ExecID] = exec
+			}
+		case workflows.ActivityCallModel:
+			_ = read(a.GetHeartbeatDetails(), &tails.Model) // of another version: nothing to show
 		}
 	}
 	return tails, nil

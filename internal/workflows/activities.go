@@ -78,6 +78,25 @@ type ModelResult struct {
 	Incomplete string `json:"incomplete,omitempty"`
 }
 
+// ModelProgress is the heartbeat detail of a model call under way.
+type ModelProgress struct {
+	// Unsure counts requests that were sent and never answered, in this attempt
+	// and those before it: each may have been billed.
+	Unsure int `json:"unsure,omitempty"`
+	// Thought is the end of the reasoning summary and Text that of the answer, as
+	// far as they have come, masked: at most 10 lines and 1 KiB each.
+	Thought string `json:"thought,omitempty"`
+	Text    string `json:"text,omitempty"`
+}
+
+// Tails are what moves on a session's cards now.
+type Tails struct {
+	// Execs are the running commands' by exec ID.
+	Execs map[string]ExecProgress
+	// Model is what the model says.
+	Model ModelProgress
+}
+
 // Tools that the model may call.
 const (
 	ToolShell     = "shell"

@@ -35,6 +35,8 @@ type session struct {
 	flush bool
 	// cancelModel ends the model call in flight.
 	cancelModel workflow.CancelFunc
+	// thinking is true while a model call is in flight.
+	thinking bool
 	// late: a message that came after the receipt was answered.
 	late bool
 	// refusals counts refused clicks by person, to bound them.

@@ -69,7 +69,7 @@ func (s *session) changed(p *Post) {
 		p.edit.superseded = true
 		p.edit.cancel()
 	}
-	if len(p.View.Running) > 0 {
+	if p.View.Live() {
 		p.edit.refreshing = true
 	}
 }
@@ -166,8 +166,8 @@ func (s *session) deliver(ctx workflow.Context, p *Post) {
 		return
 	}
 	p.Ref, p.Shown = res.Ref, res.Version
-	// A view with running execs must be followed, whatever version was posted.
-	if len(p.View.Running) > 0 && !p.behind() {
+	// A live view must be followed, whatever version was posted.
+	if p.View.Live() && !p.behind() {
 		p.View.Version++
 	}
 }
@@ -176,7 +176,7 @@ func (s *session) editLoop(ctx workflow.Context, p *Post) {
 	defer func() { p.edit = edit{} }()
 	for p.behind() && !s.draining {
 		ectx, cancel := workflow.WithCancel(ctx)
-		p.edit = edit{active: true, cancel: cancel, refreshing: len(p.View.Running) > 0}
+		p.edit = edit{active: true, cancel: cancel, refreshing: p.View.Live()}
 		ectx = postOptions(ectx, s.st.Thread.EditQueue(), priorityOf(p.View.Kind), s.id)
 		var res PostResult
 		err := workflow.ExecuteActivity(ectx, ActivityEditMessage, EditInput{

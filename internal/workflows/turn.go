@@ -127,8 +127,9 @@ func (s *session) maxSteps() int {
 func (s *session) callModel(ctx workflow.Context) (ModelResult, error) {
 	t := s.st.Turn
 	mctx, cancel := workflow.WithCancel(modelOptions(ctx))
-	s.cancelModel = cancel
-	defer func() { s.cancelModel = nil; cancel() }()
+	s.cancelModel, s.thinking = cancel, true
+	s.cardChanged()
+	defer func() { s.cancelModel, s.thinking = nil, false; cancel() }()
 	var res ModelResult
 	err := workflow.ExecuteActivity(mctx, ActivityCallModel, ModelInput{
 		WorkflowID: s.id, Model: s.st.Model, Transcript: s.st.Boundary.Transcript, Append: t.Append,
@@ -186,7 +187,7 @@ func (s *session) cardChanged() {
 	if p == nil {
 		return
 	}
-	p.View.Turn = &t.Card
+	p.View.Turn, p.View.Thinking = &t.Card, s.thinking
 	p.View.Running = nil
 	for _, c := range t.Calls {
 		if c.State == CallRunning {
@@ -282,7 +283,8 @@ func (s *session) endTurn(ctx workflow.Context, state, answer string) {
 	t.Card.State, t.Card.EndedAt = state, workflow.Now(ctx)
 	card := t.Card
 	if p := s.post(turnKey(t)); p != nil {
-		p.View.Turn, p.View.Running, p.View.Buttons, p.Final = &card, nil, nil, true
+		p.View.Turn, p.View.Running, p.View.Thinking = &card, nil, false
+		p.View.Buttons, p.Final = nil, true
 		s.changed(p)
 	}
 	for _, a := range s.st.Posts {

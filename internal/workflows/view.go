@@ -35,9 +35,16 @@ type MessageView struct {
 	// Running names the execs whose live tail the message shows: while there are
 	// any, its edit is run again and again.
 	Running []string `json:"running,omitempty"`
+	// Thinking is true while a model call is under way, whose words the message
+	// shows as they come: it is followed like a running exec.
+	Thinking bool `json:"thinking,omitempty"`
 	// ReplyTo is the message ID this answers, where the platform can show that.
 	ReplyTo string `json:"reply_to,omitempty"`
 }
+
+// Live reports whether the message shows something that moves without a change
+// of the view: its edit is run again and again.
+func (v MessageView) Live() bool { return v.Thinking || len(v.Running) > 0 }
 
 // Button IDs.
 const (
@@ -113,6 +120,8 @@ type TurnView struct {
 	// Hint says what to do about Error.
 	Hint   string `json:"hint,omitempty"`
 	Queued int    `json:"queued,omitempty"`
+	// Says is what the model is saying now; filled in when the card is shown.
+	Says ModelProgress `json:"says,omitzero"`
 }
 
 // States of a tool call; see DESIGN.md's words.

@@ -172,7 +172,7 @@ func (w *world) editMessage(ctx context.Context, in workflows.EditInput) (workfl
 		w.t.Errorf("%s went back from version %d to %d", key, w.posts[key].Version, v.Version)
 	}
 	w.posts[key] = v
-	if len(v.Running) > 0 {
+	if v.Live() {
 		return workflows.PostResult{}, temporal.NewApplicationErrorWithOptions("running", workflows.ErrTypeRefresh,
 			temporal.ApplicationErrorOptions{NextRetryDelay: 300 * time.Millisecond})
 	}

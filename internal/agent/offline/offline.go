@@ -3,8 +3,8 @@
 // makes the whole product work, and testable, without a key.
 //
 // It keeps no state: what it does next follows from the input items alone. It
-// refuses what the API refuses, such as a tool call whose output is missing.
-// Streaming and previous_response_id are refused too.
+// refuses what the API refuses, such as a tool call whose output is missing. It
+// stores nothing, so every previous_response_id is unknown to it.
 package offline
 
 import (
@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/countersign/countersign/internal/agent/wire"
 	"github.com/countersign/countersign/internal/policy"
 )
 
@@ -87,34 +88,46 @@ func (w *memoryWriter) Write(p []byte) (int, error) { return w.body.Write(p) }
 // ServeHTTP answers one request.
 func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasSuffix(r.URL.Path, "/responses") || r.Method != http.MethodPost {
-		writeError(w, &apiError{
-			status: http.StatusNotFound, Message: "Invalid URL (" + r.Method + " " + r.URL.Path + ")", Type: typeInvalid,
+		wire.WriteError(w, &wire.Error{
+			Status: http.StatusNotFound, Message: "Invalid URL (" + r.Method + " " + r.URL.Path + ")", Type: wire.TypeInvalid,
 		})
 		return
 	}
 	data, err := io.ReadAll(io.LimitReader(r.Body, maxRequestBytes+1))
 	if err != nil || len(data) > maxRequestBytes {
-		writeError(w, invalid("", "request_too_large", "The request body could not be read or is too large."))
+		wire.WriteError(w, wire.Invalid("", "request_too_large", "The request body could not be read or is too large."))
 		return
 	}
-	req, err := readRequest(data)
+	req, err := wire.Read(data, nil)
 	if err != nil {
-		var refused *apiError
+		var refused *wire.Error
 		if !errors.As(err, &refused) {
-			refused = invalid("", "", err.Error())
+			refused = wire.Invalid("", "", err.Error())
 		}
-		writeError(w, refused)
+		wire.WriteError(w, refused)
 		return
 	}
-	writeJSON(w, http.StatusOK, m.respond(req, data))
+	if req.Background {
+		wire.WriteError(w, wire.Invalid("background", "unsupported_value", "The offline model has no background mode."))
+		return
+	}
+	response := m.respond(req, data)
+	if !req.Stream {
+		wire.WriteJSON(w, http.StatusOK, response)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, e := range wire.Events(response) {
+		_, _ = w.Write(e) // the reader is gone
+	}
 }
 
 // respond makes the response object. Its IDs follow from the request, so that a
 // request sent again gets the same ones.
-func (m *Model) respond(req *request, raw []byte) map[string]any {
+func (m *Model) respond(req *wire.Request, raw []byte) map[string]any {
 	h := sha256.Sum256(raw)
 	id := hex.EncodeToString(h[:16])
-	t := m.turn(req.items)
+	t := m.turn(req.Items)
 	var output []any
 	if next := t.next(); len(next) > 0 {
 		for i, command := range next {
@@ -157,12 +170,4 @@ func arguments(command string) string {
 		Timeout *int    `json:"timeout_seconds"`
 	}{Command: command})
 	return string(data)
-}
-
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // the reader is gone
 }

@@ -250,11 +250,11 @@ func TestRefusesWhatTheAPIRefuses(t *testing.T) {
 		"long call ID":        {object{"model": "m", "input": []any{user, fcall(strings.Repeat("x", 65))}}, "maximum length 64"},
 		"reasoning unkept":    {object{"model": "m", "store": false, "input": []any{user, object{"type": "reasoning", "id": "rs_1", "summary": []any{}}, fcall("1"), out("1")}}, "not persisted"},
 		"reasoning alone":     {object{"model": "m", "input": []any{object{"type": "reasoning", "id": "rs_1", "summary": []any{}, "encrypted_content": "e"}, user}}, "required following item"},
-		"streaming":           {object{"model": "m", "input": "x", "stream": true}, "stream"},
+		"background":          {object{"model": "m", "input": "x", "background": true}, "background"},
 		"previous response":   {object{"model": "m", "input": "x", "previous_response_id": "resp_1"}, "not found"},
 		"schema not strict":   {object{"model": "m", "input": "x", "tools": []any{tool(object{"properties": object{"a": object{}}, "additionalProperties": false})}}, "Invalid schema"},
 		"schema left open":    {object{"model": "m", "input": "x", "tools": []any{tool(object{"properties": object{}})}}, "Invalid schema"},
-		"tool of other kinds": {object{"model": "m", "input": "x", "tools": []any{object{"type": "web_search"}}}, "function tools only"},
+		"tool of other kinds": {object{"model": "m", "input": "x", "tools": []any{object{"type": "web_search"}}}, "nly function tools"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 
 	"github.com/countersign/countersign/internal/agent/tooloutput"
+	"github.com/countersign/countersign/internal/agent/wire"
 )
 
 // speaker is the mark before a message in a thread where several people speak.
@@ -32,7 +33,7 @@ type ran struct {
 
 // turn derives the running turn from the input: what came after the last
 // answer or end mark.
-func (m *Model) turn(items []item) turn {
+func (m *Model) turn(items []wire.Item) turn {
 	t := turn{first: true}
 	start := 0
 	for i, it := range items {
@@ -42,20 +43,20 @@ func (m *Model) turn(items []item) turn {
 				start = i + 1
 			}
 		}
-		if it.Role == "user" && slices.Contains(m.EndMarks, it.text) {
+		if it.Role == "user" && slices.Contains(m.EndMarks, it.Text) {
 			start = i + 1
 		}
 	}
 	outputs := map[string]tooloutput.Output{}
 	for _, it := range items[start:] {
 		if it.Type == "function_call_output" {
-			outputs[it.CallID], _ = tooloutput.Parse(it.text)
+			outputs[it.CallID], _ = tooloutput.Parse(it.Text)
 		}
 	}
 	for _, it := range items[start:] {
 		switch {
 		case it.Role == "user":
-			t.take(it.text)
+			t.take(it.Text)
 		case it.Type == "function_call":
 			t.done = append(t.done, ran{command: commandOf(it), output: outputs[it.CallID]})
 		}
@@ -65,7 +66,7 @@ func (m *Model) turn(items []item) turn {
 
 // isAnswer tells whether an assistant's message that rest follows ended its
 // turn: it is no answer when calls came with it.
-func isAnswer(rest []item) bool {
+func isAnswer(rest []wire.Item) bool {
 	for _, it := range rest {
 		switch {
 		case it.Type == "function_call":
@@ -107,7 +108,7 @@ func (t *turn) next() []string {
 }
 
 // commandOf returns a call's command, whatever model made it.
-func commandOf(it item) string {
+func commandOf(it wire.Item) string {
 	args := struct {
 		Command string `json:"command"`
 		Path    string `json:"path"`

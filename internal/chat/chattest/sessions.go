@@ -3,6 +3,7 @@ package chattest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/countersign/countersign/internal/workflows"
@@ -24,6 +25,7 @@ type Sessions struct {
 	Forked workflows.SessionResult
 	Views  map[string]workflows.MessageView // by key
 	Execs  map[string]workflows.ExecProgress
+	Says   workflows.ModelProgress
 	Calls  map[string]workflows.ToolCallInfo
 }
 
@@ -193,17 +195,13 @@ func (s *Sessions) Message(_ context.Context, id, key string) (workflows.Message
 }
 
 // Tails implements [chat.Views].
-func (s *Sessions) Tails(_ context.Context, id string) (map[string]workflows.ExecProgress, error) {
+func (s *Sessions) Tails(_ context.Context, id string) (workflows.Tails, error) {
 	if err := s.record(Call{Method: "Tails", ID: id}); err != nil {
-		return nil, err
+		return workflows.Tails{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := map[string]workflows.ExecProgress{}
-	for k, v := range s.Execs {
-		out[k] = v
-	}
-	return out, nil
+	return workflows.Tails{Execs: maps.Clone(s.Execs), Model: s.Says}, nil
 }
 
 // ToolCall answers a running tool call by its ID.

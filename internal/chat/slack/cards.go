@@ -160,6 +160,10 @@ func (d drawing) turn(t workflows.TurnView) []slack.Block {
 			r.box(tail)
 		}
 	}
+	if what, tail := chat.ModelSays(t); what != "" {
+		r.add(texts(what, nil))
+		r.box(tail)
+	}
 	if t.Queued > 0 && t.State == workflows.TurnWorking {
 		r.add(texts(chat.Count(t.Queued, "message is", "messages are")+" queued.", nil))
 	}

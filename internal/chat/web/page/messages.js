@@ -90,9 +90,19 @@ function turnBody(m, view) {
       h("p", { class: "turn-status" }, state === "working" && h("span", { class: "pulse", "aria-hidden": "true" }), m.turn && (state === "working" || !first) ? turnLine(m) : withTimes(plain(first))),
       buttons(m, view)),
     callList(m, calls, state, view),
+    state === "working" && modelSays(m.turn?.says),
     !m.turn && rest.join("").trim() && markdown(rest.join("\n"), { breaks: true, times: true }),
     m.turn?.queued > 0 && h("p", { class: "aside" }, count(m.turn.queued, "message"), " sent meanwhile: taken next."),
   ]);
+}
+
+// modelSays is the end of what the model writes, or before that of what it thinks.
+function modelSays(says) {
+  const text = says?.text?.trim() || says?.thought?.trim();
+  if (!text) return null;
+  const what = says.text?.trim() ? "Writing" : "Thinking";
+  return h("div", { class: "says", "data-key": "says" }, h("p", { class: "aside" }, what),
+    h("pre", { class: "tail", dir: "auto", "aria-label": what + ", the last lines" }, lastLines(terminalText(text), tailLines)));
 }
 
 export function turnState(m) {

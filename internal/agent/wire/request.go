@@ -1,4 +1,7 @@
-package offline
+// Package wire is the server's side of the Responses API: what it refuses, in its
+// own words, and how it streams. The offline model and the fakes of the tests
+// speak through it, so that both are as strict as the API.
+package wire
 
 import (
 	"encoding/json"
@@ -8,21 +11,24 @@ import (
 	"slices"
 )
 
-const typeInvalid = "invalid_request_error"
+// TypeInvalid is the type of errors that no retry mends.
+const TypeInvalid = "invalid_request_error"
 
-// apiError is the API's error object.
-type apiError struct {
-	status  int
+// Error is the API's error object, with the status it is sent with.
+type Error struct {
+	Status  int
 	Message string  `json:"message"`
 	Type    string  `json:"type"`
 	Param   *string `json:"param"`
 	Code    *string `json:"code"`
 }
 
-func (e *apiError) Error() string { return e.Message }
+// Error is the message.
+func (e *Error) Error() string { return e.Message }
 
-func invalid(param, code, message string) *apiError {
-	e := &apiError{status: http.StatusBadRequest, Message: message, Type: typeInvalid}
+// Invalid is an error with status 400; empty param and code are left out.
+func Invalid(param, code, message string) *Error {
+	e := &Error{Status: http.StatusBadRequest, Message: message, Type: TypeInvalid}
 	if param != "" {
 		e.Param = &param
 	}
@@ -32,12 +38,13 @@ func invalid(param, code, message string) *apiError {
 	return e
 }
 
-func writeError(w http.ResponseWriter, e *apiError) {
-	writeJSON(w, e.status, map[string]any{"error": e})
+// WriteError answers a request with an error.
+func WriteError(w http.ResponseWriter, e *Error) {
+	WriteJSON(w, e.Status, map[string]any{"error": e})
 }
 
-// request is what is read of a request.
-type request struct {
+// Request is what is read of a request.
+type Request struct {
 	Model          string            `json:"model"`
 	Input          json.RawMessage   `json:"input"`
 	Store          *bool             `json:"store"`
@@ -47,11 +54,14 @@ type request struct {
 	PromptCacheKey string            `json:"prompt_cache_key"`
 	Tools          []json.RawMessage `json:"tools"`
 
-	items []item
+	// Items are those of the input, and Past those before them on the server.
+	Items []Item `json:"-"`
+	Past  []Item `json:"-"`
 }
 
-// item is one input item.
-type item struct {
+// Item is one input item.
+type Item struct {
+	ID        string          `json:"id"`
 	Type      string          `json:"type"`
 	Role      string          `json:"role"`
 	Content   json.RawMessage `json:"content"`
@@ -61,7 +71,8 @@ type item struct {
 	Output    json.RawMessage `json:"output"`
 	Encrypted string          `json:"encrypted_content"`
 
-	text string // of a message or an output
+	// Text is that of a message or an output.
+	Text string `json:"-"`
 }
 
 // Fields of the API's request, and of the input items that a replay holds.
@@ -78,6 +89,7 @@ var (
 		"reasoning":            {"type", "id", "summary", "content", "encrypted_content"},
 		"function_call":        {"type", "id", "call_id", "name", "arguments", "status"},
 		"function_call_output": {"type", "id", "call_id", "output", "status"},
+		"compaction":           {"type", "id", "encrypted_content", "created_by"},
 	}
 	roles   = []string{"user", "assistant", "system", "developer"}
 	nameFit = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
@@ -86,26 +98,33 @@ var (
 // maxCallID is the longest call_id that the API takes.
 const maxCallID = 64
 
-// readRequest reads and checks a request; its errors are [apiError]s.
-func readRequest(data []byte) (*request, error) {
+// Read reads and checks a request; its errors are [*Error]s. past gives the items
+// of a stored response and those before it; nil knows none.
+func Read(data []byte, past func(id string) ([]Item, bool)) (*Request, error) {
 	fields := map[string]json.RawMessage{}
-	req := &request{}
+	req := &Request{}
 	if json.Unmarshal(data, &fields) != nil || json.Unmarshal(data, req) != nil {
-		return nil, invalid("", "", "We could not parse the JSON body of your request.")
+		return nil, Invalid("", "", "We could not parse the JSON body of your request.")
 	}
 	if name, ok := unknown(fields, requestFields); ok {
-		return nil, invalid(name, "unknown_parameter", "Unknown parameter: '"+name+"'.")
+		return nil, Invalid(name, "unknown_parameter", "Unknown parameter: '"+name+"'.")
 	}
+	stored := req.Store == nil || *req.Store
 	switch {
 	case req.Model == "":
-		return nil, invalid("model", "missing_required_parameter", "Missing required parameter: 'model'.")
-	case req.Stream:
-		return nil, invalid("stream", "unsupported_value", "The offline model does not stream.")
-	case req.Background:
-		return nil, invalid("background", "unsupported_value", "The offline model has no background mode.")
-	case req.Previous != "":
-		return nil, invalid("previous_response_id", "previous_response_not_found",
-			"Previous response with id '"+req.Previous+"' not found.")
+		return nil, Invalid("model", "missing_required_parameter", "Missing required parameter: 'model'.")
+	case req.Background && !stored:
+		return nil, Invalid("background", "invalid_value", "Background mode requires 'store' to be true.")
+	}
+	if req.Previous != "" {
+		ok := false
+		if past != nil {
+			req.Past, ok = past(req.Previous)
+		}
+		if !ok {
+			return nil, Invalid("previous_response_id", "previous_response_not_found",
+				"Previous response with id '"+req.Previous+"' not found.")
+		}
 	}
 	if err := checkTools(req.Tools); err != nil {
 		return nil, err
@@ -122,14 +141,14 @@ func unknown(fields map[string]json.RawMessage, known []string) (string, bool) {
 	return "", false
 }
 
-func (r *request) readInput() error {
+func (r *Request) readInput() error {
 	var raw []json.RawMessage
 	if text := ""; json.Unmarshal(r.Input, &text) == nil && text != "" {
-		r.items = []item{{Type: "message", Role: "user", text: text}}
+		r.Items = []Item{{Type: "message", Role: "user", Text: text}}
 		return nil
 	}
 	if json.Unmarshal(r.Input, &raw) != nil || len(raw) == 0 {
-		return invalid("input", "missing_required_parameter", "Missing required parameter: 'input'.")
+		return Invalid("input", "missing_required_parameter", "Missing required parameter: 'input'.")
 	}
 	for i, one := range raw {
 		it, err := readItem(fmt.Sprintf("input[%d]", i), one)
@@ -137,64 +156,64 @@ func (r *request) readInput() error {
 			return err
 		}
 		if it.Type == "reasoning" && it.Encrypted == "" && r.Store != nil && !*r.Store {
-			return invalid("input", "", "Item not found. Items are not persisted when `store` is set to false. "+
+			return Invalid("input", "", "Item not found. Items are not persisted when `store` is set to false. "+
 				"Try again with `store` set to true, or remove this item from your input.")
 		}
-		r.items = append(r.items, it)
+		r.Items = append(r.Items, it)
 	}
-	return checkPairs(r.items)
+	return checkPairs(slices.Concat(r.Past, r.Items))
 }
 
-func readItem(at string, raw json.RawMessage) (item, error) {
+func readItem(at string, raw json.RawMessage) (Item, error) {
 	fields := map[string]json.RawMessage{}
-	it := item{}
+	it := Item{}
 	if json.Unmarshal(raw, &fields) != nil || json.Unmarshal(raw, &it) != nil {
-		return it, invalid(at, "invalid_type", "Invalid type for '"+at+"': expected an object.")
+		return it, Invalid(at, "invalid_type", "Invalid type for '"+at+"': expected an object.")
 	}
 	if it.Type == "" && it.Role != "" {
 		it.Type = "message"
 	}
 	known, ok := itemFields[it.Type]
 	if !ok {
-		return it, invalid(at, "invalid_value", "Invalid value: '"+it.Type+"'.")
+		return it, Invalid(at, "invalid_value", "Invalid value: '"+it.Type+"'.")
 	}
 	if name, is := unknown(fields, known); is {
-		return it, invalid(at+"."+name, "unknown_parameter", "Unknown parameter: '"+at+"."+name+"'.")
+		return it, Invalid(at+"."+name, "unknown_parameter", "Unknown parameter: '"+at+"."+name+"'.")
 	}
 	switch it.Type {
 	case "message":
 		if !slices.Contains(roles, it.Role) {
-			return it, invalid(at+".role", "invalid_value", "Invalid value: '"+it.Role+"'.")
+			return it, Invalid(at+".role", "invalid_value", "Invalid value: '"+it.Role+"'.")
 		}
-		it.text, ok = contentText(it.Content)
+		it.Text, ok = contentText(it.Content)
 		if !ok {
-			return it, invalid(at+".content", "invalid_type", "Invalid type for '"+at+".content'.")
+			return it, Invalid(at+".content", "invalid_type", "Invalid type for '"+at+".content'.")
 		}
 	case "function_call":
 		if !nameFit.MatchString(it.Name) {
-			return it, invalid(at+".name", "invalid_value", "Invalid '"+at+".name'.")
+			return it, Invalid(at+".name", "invalid_value", "Invalid '"+at+".name'.")
 		}
 		if it.Arguments == nil {
-			return it, invalid(at+".arguments", "missing_required_parameter", "Missing required parameter: '"+at+".arguments'.")
+			return it, Invalid(at+".arguments", "missing_required_parameter", "Missing required parameter: '"+at+".arguments'.")
 		}
 	case "function_call_output":
-		it.text, ok = contentText(it.Output)
+		it.Text, ok = contentText(it.Output)
 		if !ok {
-			return it, invalid(at+".output", "invalid_type", "Invalid type for '"+at+".output'.")
+			return it, Invalid(at+".output", "invalid_type", "Invalid type for '"+at+".output'.")
 		}
 	}
 	return it, checkCallID(at, it)
 }
 
-func checkCallID(at string, it item) error {
+func checkCallID(at string, it Item) error {
 	if it.Type != "function_call" && it.Type != "function_call_output" {
 		return nil
 	}
 	switch n := len(it.CallID); {
 	case n == 0:
-		return invalid(at+".call_id", "missing_required_parameter", "Missing required parameter: '"+at+".call_id'.")
+		return Invalid(at+".call_id", "missing_required_parameter", "Missing required parameter: '"+at+".call_id'.")
 	case n > maxCallID:
-		return invalid(at+".call_id", "string_above_max_length", fmt.Sprintf(
+		return Invalid(at+".call_id", "string_above_max_length", fmt.Sprintf(
 			"Invalid '%s.call_id': string too long. Expected a string with maximum length %d, but got a string with length %d instead.",
 			at, maxCallID, n))
 	}
@@ -230,32 +249,32 @@ func contentText(raw json.RawMessage) (string, bool) {
 
 // checkPairs refuses calls without output, outputs without call, and reasoning
 // that nothing follows.
-func checkPairs(items []item) error {
+func checkPairs(items []Item) error {
 	called, answered := map[string]bool{}, map[string]bool{}
 	for i, it := range items {
 		switch it.Type {
 		case "function_call":
 			if called[it.CallID] {
-				return invalid("input", "", "Duplicate function call with call_id "+it.CallID+".")
+				return Invalid("input", "", "Duplicate function call with call_id "+it.CallID+".")
 			}
 			called[it.CallID] = true
 		case "function_call_output":
 			if !called[it.CallID] {
-				return invalid("input", "", "No tool call found for function call output with call_id "+it.CallID+".")
+				return Invalid("input", "", "No tool call found for function call output with call_id "+it.CallID+".")
 			}
 			if answered[it.CallID] {
-				return invalid("input", "", "Duplicate function call output with call_id "+it.CallID+".")
+				return Invalid("input", "", "Duplicate function call output with call_id "+it.CallID+".")
 			}
 			answered[it.CallID] = true
 		case "reasoning":
 			if i+1 == len(items) || items[i+1].Type == "function_call_output" || items[i+1].Role == "user" {
-				return invalid("input", "", "Item of type 'reasoning' was provided without its required following item.")
+				return Invalid("input", "", "Item of type 'reasoning' was provided without its required following item.")
 			}
 		}
 	}
 	for _, it := range items {
 		if it.Type == "function_call" && !answered[it.CallID] {
-			return invalid("input", "", "No tool output found for function call "+it.CallID+".")
+			return Invalid("input", "", "No tool output found for function call "+it.CallID+".")
 		}
 	}
 	return nil
@@ -277,10 +296,10 @@ func checkTools(tools []json.RawMessage) error {
 			} `json:"parameters"`
 		}{}
 		if json.Unmarshal(raw, &tool) != nil || tool.Type != "function" {
-			return invalid(at+".type", "invalid_value", "The offline model takes function tools only.")
+			return Invalid(at+".type", "invalid_value", "Only function tools are taken here.")
 		}
 		if !nameFit.MatchString(tool.Name) {
-			return invalid(at+".name", "invalid_value", "Invalid '"+at+".name'.")
+			return Invalid(at+".name", "invalid_value", "Invalid '"+at+".name'.")
 		}
 		if !tool.Strict {
 			continue
@@ -291,9 +310,18 @@ func checkTools(tools []json.RawMessage) error {
 			strict = strict && slices.Contains(p.Required, name)
 		}
 		if !strict {
-			return invalid(at+".parameters", "invalid_function_parameters",
+			return Invalid(at+".parameters", "invalid_function_parameters",
 				"Invalid schema for function '"+tool.Name+"': 'required' must name every property and 'additionalProperties' must be false.")
 		}
 	}
 	return nil
+}
+
+// WriteJSON answers a request with an object.
+func WriteJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v) // the reader is gone
 }
