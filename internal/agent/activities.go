@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -43,6 +44,15 @@ type Options struct {
 	Model string
 	// Prices give models a cost; a model without price costs 0.
 	Prices map[string]Price
+	// Stored lets the server keep responses and goes on from the last one it
+	// knows; else each request holds the whole conversation. Background, with it,
+	// lets a response go on without its reader, so that a retry fetches it.
+	Stored, Background bool
+	// Windows are how many tokens models take, by name; others have built-in ones.
+	Windows map[string]int64
+	// CompactAt is the part of the window, in percent, at which the conversation
+	// is condensed; 0 takes DefaultCompactAt.
+	CompactAt int
 	// RequestTimeout bounds one call; 0 takes DefaultRequestTimeout.
 	RequestTimeout time.Duration
 	// CacheBytes bounds the transcripts kept in memory; 0 takes
@@ -65,6 +75,10 @@ type Activities struct {
 	offline      *client
 	defaultModel string
 	prices       map[string]Price
+	stored       bool
+	background   bool
+	windows      map[string]int64
+	compactAt    int
 	mask         *mask.Masker
 	log          *slog.Logger
 }
@@ -74,6 +88,9 @@ func New(o Options) (*Activities, error) {
 	if o.RequestTimeout == 0 {
 		o.RequestTimeout = DefaultRequestTimeout
 	}
+	if o.CompactAt == 0 {
+		o.CompactAt = DefaultCompactAt
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -82,6 +99,10 @@ func New(o Options) (*Activities, error) {
 		transcripts:  transcript.NewStore(o.Blobs, o.CacheBytes),
 		defaultModel: o.Model,
 		prices:       o.Prices,
+		stored:       o.Stored,
+		background:   o.Stored && o.Background,
+		windows:      o.Windows,
+		compactAt:    o.CompactAt,
 		mask:         o.Mask,
 		log:          o.Logger.With(telemetry.KeyComponent, "agent"),
 	}
@@ -158,19 +179,26 @@ func (a *Activities) callModel(ctx context.Context, in workflows.ModelInput, b *
 		result.Transcript, err = a.transcripts.Append(ctx, in.WorkflowID, in.Transcript, fresh)
 		return result, err
 	}
-	all := make([]transcript.Record, 0, len(past)+len(fresh))
-	all = append(append(all, past...), fresh...)
-	response, err := a.ask(ctx, in, all, b)
+	q := question{in: in, model: model, records: slices.Concat(past, fresh)}
+	condensed, spent, err := a.condense(ctx, q, b)
 	if err != nil {
 		return workflows.ModelResult{}, err
 	}
-	read := &reader{texts: a.texts, mask: a.mask, in: in, model: model, at: time.Now().UTC(), used: callIDs(all)}
+	if condensed != nil {
+		fresh, q.records, result.Condensed = append(fresh, *condensed), append(q.records, *condensed), true
+	}
+	response, err := a.ask(ctx, q, b)
+	if err != nil {
+		return workflows.ModelResult{}, err
+	}
+	read := &reader{texts: a.texts, mask: a.mask, in: in, model: model, at: time.Now().UTC(), used: callIDs(q.records), stored: a.stored && a.client(model).can(model, canKeep)}
 	if err := read.response(ctx, response); err != nil {
 		return workflows.ModelResult{}, err
 	}
 	result.Calls, result.Answer, result.Incomplete = read.calls, read.answer, read.incomplete
-	result.Usage = usage(response, a.prices, model)
-	result.Usage.Calls = 1 + b.unsure()
+	result.Usage = a.usage(response.Usage, model).Add(spent)
+	result.Usage.Calls += b.unsure()
+	result.Usage.Unsure = b.unsure()
 	result.Transcript, err = a.transcripts.Append(ctx, in.WorkflowID, in.Transcript, append(fresh, read.records...))
 	return result, err
 }

@@ -36,6 +36,8 @@ type beat struct {
 	mu            sync.Mutex
 	now           workflows.ModelProgress
 	thought, text tail
+	// quiet: what is said now is not for the card.
+	quiet bool
 }
 
 func startBeat(ctx context.Context, m *mask.Masker) *beat {
@@ -87,13 +89,47 @@ func (b *beat) answered() { b.record(-1) }
 func (b *beat) thinks(piece string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.thought.add(piece)
+	if !b.quiet {
+		b.thought.add(piece)
+	}
 }
 
 func (b *beat) says(piece string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.text.add(piece)
+	if !b.quiet {
+		b.text.add(piece)
+	}
+}
+
+// silence keeps what the model says from the card.
+func (b *beat) silence(on bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.quiet = on
+}
+
+// detached notes a response that goes on without its reader; "" is none.
+func (b *beat) detached(id string) {
+	b.mu.Lock()
+	b.now.Response = id
+	b.mu.Unlock()
+	b.record(0)
+}
+
+// ended passes on how a response ended. One that failed is not fetched again; a
+// whole one is, when what was made of it is lost.
+func (b *beat) ended(err error) error {
+	if err != nil {
+		b.detached("")
+	}
+	return err
+}
+
+func (b *beat) response() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.now.Response
 }
 
 func (b *beat) unsure() int {

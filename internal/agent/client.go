@@ -1,10 +1,8 @@
 package agent
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -13,14 +11,9 @@ import (
 	"time"
 
 	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/responses"
-	"github.com/openai/openai-go/v3/shared"
 
-	"github.com/countersign/countersign/internal/agent/offline"
-	"github.com/countersign/countersign/internal/agent/transcript"
 	"github.com/countersign/countersign/internal/telemetry"
-	"github.com/countersign/countersign/internal/workflows"
 )
 
 const (
@@ -100,67 +93,6 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// maxTries bounds the requests of one attempt, first one included.
-const maxTries = 5
-
-// ask makes the model call. What a server cannot take is left out in a further
-// try of the same attempt: encrypted reasoning, asking for it, and what no
-// longer fits into the window. A refused request costs nothing.
-func (a *Activities) ask(ctx context.Context, in workflows.ModelInput, all []transcript.Record, b *beat) (*responses.Response, error) {
-	model, c := a.model(in), a.online
-	if model == offline.Name {
-		c = a.offline
-	}
-	withReasoning, budget, sent := true, 0, all
-	for try := 1; ; try++ {
-		response, err := c.call(ctx, c.request(in, model, replay(sent, model, withReasoning)), b)
-		var refused *refusal
-		if err == nil || try == maxTries || !errors.As(err, &refused) {
-			return response, err
-		}
-		switch {
-		case c.learns(model, refused):
-		case refused.code == codeInvalidEncrypted && withReasoning:
-			withReasoning = false
-		case refused.code == codeContextLength:
-			if budget == 0 {
-				budget = size(all)
-			}
-			budget /= 2
-			sent, withReasoning = shrink(all, budget), false
-		default:
-			return nil, err
-		}
-		a.log.InfoContext(ctx, "Model request is made smaller", telemetry.KeyWorkflowID, in.WorkflowID,
-			"model", model, "code", word(refused.code), "try", try)
-	}
-}
-
-// request builds the request. Its beginning (instructions, tools, history) is
-// the same from call to call, which the server's cache needs.
-func (c *client) request(in workflows.ModelInput, model string, items []json.RawMessage) responses.ResponseNewParams {
-	input := make(responses.ResponseInputParam, 0, len(items))
-	for _, raw := range items {
-		input = append(input, param.Override[responses.ResponseInputItemUnionParam](raw))
-	}
-	p := responses.ResponseNewParams{
-		Model:             model,
-		Instructions:      param.NewOpt(instructions(in.Sandbox)),
-		Input:             responses.ResponseNewParamsInputUnion{OfInputItemList: input},
-		Tools:             tools(),
-		ParallelToolCalls: param.NewOpt(true),
-		Store:             param.NewOpt(false),
-		PromptCacheKey:    param.NewOpt(cacheKey(in.WorkflowID)),
-	}
-	if c.can(model, canSummarise) {
-		p.Reasoning = shared.ReasoningParam{Summary: shared.ReasoningSummaryAuto}
-	}
-	if c.can(model, canEncrypt) {
-		p.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
-	}
-	return p
-}
-
 // cacheKey names a session to the server's cache, within the API's 64 characters
 // and without telling where the thread is.
 func cacheKey(workflowID string) string {
@@ -175,10 +107,14 @@ const (
 	canEncrypt   ability = "include"   // give encrypted reasoning
 	canSummarise ability = "reasoning" // give a summary of its reasoning
 	canStream    ability = "stream"
+	canKeep      ability = "store"
+	canChain     ability = "previous_response_id"
+	canDetach    ability = "background"
+	canCompact   ability = "compact" // has /responses/compact
 )
 
 // abilities are all of them, as parameters of a refusal begin.
-var abilities = []ability{canEncrypt, canSummarise, canStream}
+var abilities = []ability{canEncrypt, canSummarise, canStream, canKeep, canChain, canDetach}
 
 func (c *client) can(model string, what ability) bool {
 	c.mu.Lock()
@@ -189,20 +125,23 @@ func (c *client) can(model string, what ability) bool {
 // learns notes that a model refused something of the request, and reports
 // whether that is news.
 func (c *client) learns(model string, r *refusal) bool {
-	if r.status != http.StatusBadRequest {
+	if r.status != http.StatusBadRequest || r.code == codeNoPrevious {
 		return false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, what := range abilities {
-		if !strings.HasPrefix(r.param, string(what)) || c.cannot[model][what] {
-			continue
+		if strings.HasPrefix(r.param, string(what)) && c.can(model, what) {
+			c.cannotDo(model, what)
+			return true
 		}
-		if c.cannot[model] == nil {
-			c.cannot[model] = map[ability]bool{}
-		}
-		c.cannot[model][what] = true
-		return true
 	}
 	return false
+}
+
+func (c *client) cannotDo(model string, what ability) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cannot[model] == nil {
+		c.cannot[model] = map[ability]bool{}
+	}
+	c.cannot[model][what] = true
 }

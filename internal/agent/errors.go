@@ -30,6 +30,7 @@ const (
 
 	codeInvalidEncrypted = "invalid_encrypted_content"
 	codeContextLength    = "context_length_exceeded"
+	codeNoPrevious       = "previous_response_not_found"
 
 	windowFull = "The conversation no longer fits into the model's window."
 	windowHint = "Go on in a new session with this one's files (`new --from`), or choose a model with a larger window: `model <name>`."

@@ -15,6 +15,7 @@ const (
 	itemReasoning = "reasoning"
 	itemCall      = "function_call"
 	itemOutput    = "function_call_output"
+	itemCompacted = "compaction"
 )
 
 // peeked are the fields of an item that replaying looks at.
@@ -67,7 +68,8 @@ func item(v any) json.RawMessage {
 // output and reasoning that nothing follows are left out. Reasoning of another
 // model, which this one cannot read, is left out as well, and so is all of it
 // without withReasoning; the items that came with it then go without their IDs.
-func replay(records []transcript.Record, model string, withReasoning bool) []json.RawMessage {
+// What stands before the record from is known to the server and left out.
+func replay(records []transcript.Record, model string, withReasoning bool, from int) []json.RawMessage {
 	answered := map[string]bool{}
 	seen := make([]peeked, len(records))
 	for i, r := range records {
@@ -96,7 +98,9 @@ func replay(records []transcript.Record, model string, withReasoning bool) []jso
 		if foreign {
 			raw = without(raw, "id")
 		}
-		add(raw, it)
+		if i >= from {
+			add(raw, it)
+		}
 		done[it.CallID] = done[it.CallID] || it.Type == itemOutput
 		if it.Type != itemCall {
 			continue

@@ -46,6 +46,9 @@ type reader struct {
 	model string
 	at    time.Time
 	used  map[string]bool // call IDs that are taken
+	// stored: the response was to be kept by the server. It is no use there when
+	// a call of it was renamed, as its output would name another.
+	stored, renamed bool
 
 	records    []transcript.Record
 	calls      []workflows.ToolCall
@@ -73,6 +76,7 @@ type outputItemFields struct {
 func (r *reader) response(ctx context.Context, res *responses.Response) error {
 	body := struct {
 		Output []json.RawMessage `json:"output"`
+		Store  *bool             `json:"store"`
 	}{}
 	_ = json.Unmarshal([]byte(res.RawJSON()), &body) // no list: no output
 	r.responseID = res.ID
@@ -80,6 +84,13 @@ func (r *reader) response(ctx context.Context, res *responses.Response) error {
 		if err := r.item(ctx, raw); err != nil {
 			return err
 		}
+	}
+	r.stored = r.stored && !r.renamed && res.ID != "" && res.Status == responses.ResponseStatusCompleted && (body.Store == nil || *body.Store)
+	for i := range r.records {
+		r.records[i].Stored = r.stored
+	}
+	if n := len(r.records); n > 0 {
+		r.records[n-1].Tokens = max(0, res.Usage.InputTokens) + max(0, res.Usage.OutputTokens)
 	}
 	r.records = append(r.records, r.surplus...)
 	r.stripIDs()
@@ -189,6 +200,7 @@ func (r *reader) callID(id string) string {
 	for n := 0; !goodCallID.MatchString(id) || r.used[id]; n++ {
 		h := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d\x00%s\x00%d", r.in.WorkflowID, r.in.Turn, len(r.used), id, n))
 		id = "call_" + hex.EncodeToString(h[:12])
+		r.renamed = true
 	}
 	r.used[id] = true
 	return id

@@ -18,16 +18,16 @@ type Price struct {
 }
 
 // usage counts a response's tokens and its cost.
-func usage(r *responses.Response, prices map[string]Price, model string) workflows.Usage {
+func (a *Activities) usage(r responses.ResponseUsage, model string) workflows.Usage {
 	u := workflows.Usage{
-		Input:     max(0, r.Usage.InputTokens),
-		Cached:    max(0, r.Usage.InputTokensDetails.CachedTokens),
-		Output:    max(0, r.Usage.OutputTokens),
-		Reasoning: max(0, r.Usage.OutputTokensDetails.ReasoningTokens),
+		Input:     max(0, r.InputTokens),
+		Cached:    max(0, r.InputTokensDetails.CachedTokens),
+		Output:    max(0, r.OutputTokens),
+		Reasoning: max(0, r.OutputTokensDetails.ReasoningTokens),
 		Calls:     1,
 	}
 	u.Cached = min(u.Cached, u.Input)
-	p, ok := priceOf(prices, model)
+	p, ok := forModel(a.prices, model)
 	if !ok {
 		return u
 	}
@@ -37,18 +37,18 @@ func usage(r *responses.Response, prices map[string]Price, model string) workflo
 	return u
 }
 
-// priceOf finds the price of a model, or of the family that its dated name
+// forModel finds what holds for a model, or for the family that its dated name
 // belongs to: "gpt-5.6-mini-2026-08-01" has the price of "gpt-5.6-mini".
-func priceOf(prices map[string]Price, model string) (Price, bool) {
-	if p, ok := prices[model]; ok {
-		return p, true
+func forModel[T any](by map[string]T, model string) (T, bool) {
+	if v, ok := by[model]; ok {
+		return v, true
 	}
 	best := ""
-	for name := range prices {
+	for name := range by {
 		if strings.HasPrefix(model, name+"-20") && len(name) > len(best) {
 			best = name
 		}
 	}
-	p, ok := prices[best]
-	return p, ok
+	v, ok := by[best]
+	return v, ok
 }

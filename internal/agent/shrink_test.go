@@ -103,5 +103,5 @@ func TestWindowThatIsTooSmallForAnything(t *testing.T) {
 	app := applicationError(t, err)
 	require.Equal(t, workflows.ErrTypeBadRequest, app.Type())
 	require.Contains(t, app.Message(), "window")
-	require.Len(t, s.seen(), 5)
+	require.Len(t, s.seen(), 8)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/packages/ssestream"
 	"github.com/openai/openai-go/v3/responses"
 )
@@ -27,39 +28,54 @@ func (c *client) call(ctx context.Context, p responses.ResponseNewParams, b *bea
 	var res *http.Response
 	var response *responses.Response
 	var err error
+	if response, err := c.resume(timed, p, b); response != nil || err != nil {
+		return response, err
+	}
 	b.sent()
 	if c.can(p.Model, canStream) {
 		response, err = c.stream(timed, p, &res, b)
 	} else {
+		p.Background = param.Opt[bool]{} // nothing would tell its ID in time
 		response, err = c.service.New(timed, p, option.WithResponseInto(&res))
 	}
+	if ctx.Err() != nil {
+		c.endDetached(ctx, b)
+	}
+	if err = c.failed(ctx, timed, p.Model, res, response, err, b); err != nil {
+		return nil, err
+	}
+	return response, nil
+}
+
+// failed tells what went wrong with a request, if anything.
+func (c *client) failed(ctx, timed context.Context, model string, res *http.Response, response *responses.Response, err error, b *beat) error {
 	switch {
 	case err == nil && response != nil:
 		b.answered()
-		return response, responseFailure(response)
+		return b.ended(responseFailure(response))
 	case err == nil:
 		b.answered()
-		return nil, unavailable("The model's server sent an empty response.", nil)
+		return unavailable("The model's server sent an empty response.", nil)
 	case res != nil && res.StatusCode >= http.StatusBadRequest:
 		b.answered()
-		return nil, c.refused(res, err, p.Model)
+		return c.refused(res, err, model)
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
+		return ctx.Err()
 	case timed.Err() != nil:
-		return nil, unavailable(fmt.Sprintf("The model did not answer within %s.", c.timeout), err)
+		return unavailable(fmt.Sprintf("The model did not answer within %s.", c.timeout), err)
 	case errors.Is(err, errBroken):
-		return nil, unavailable("The model's server broke off in the middle of its answer.", err)
+		return unavailable("The model's server broke off in the middle of its answer.", err)
 	case isFailure(err):
 		b.answered()
-		return nil, err
+		return err
 	case res != nil:
 		b.answered()
-		return nil, c.unreadable(res, err)
+		return c.unreadable(res, err)
 	}
 	if notSent(err) {
 		b.answered()
 	}
-	return nil, unavailable("The model's server at "+c.host+" cannot be reached.", err)
+	return unavailable("The model's server at "+c.host+" cannot be reached.", err)
 }
 
 func isFailure(err error) bool {
@@ -81,9 +97,25 @@ func (c *client) stream(ctx context.Context, p responses.ResponseNewParams, res 
 	// Read here, not by s: its events are decoded as a whole, which is slow, and
 	// refuses what it does not know.
 	d := ssestream.NewDecoder(*res)
+	return follow(d, p.Background.Value, b)
+}
+
+// follow reads events until the response's last one.
+func follow(d ssestream.Decoder, detached bool, b *beat) (*responses.Response, error) {
 	items := map[int]json.RawMessage{}
 	for d.Next() {
-		response, err := event(d.Event().Data, items, b)
+		e := streamed{}
+		if json.Unmarshal(d.Event().Data, &e) != nil {
+			continue // a remark such as [DONE]: nothing to act on
+		}
+		if e.Type == "response.created" && detached {
+			begun := struct {
+				ID string `json:"id"`
+			}{}
+			_ = json.Unmarshal(e.Response, &begun) // without one it is asked for anew
+			b.detached(begun.ID)
+		}
+		response, err := event(e, items, b)
 		if response != nil || err != nil {
 			return response, err
 		}
@@ -125,11 +157,7 @@ type eventError struct {
 }
 
 // event takes one event in, and returns the response with its last one.
-func event(data []byte, items map[int]json.RawMessage, b *beat) (*responses.Response, error) {
-	e := streamed{}
-	if err := json.Unmarshal(data, &e); err != nil {
-		return nil, nil // a remark such as [DONE]: nothing to act on
-	}
+func event(e streamed, items map[int]json.RawMessage, b *beat) (*responses.Response, error) {
 	switch e.Type {
 	case "response.output_text.delta", "response.refusal.delta":
 		b.says(textOf(e.Delta))

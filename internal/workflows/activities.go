@@ -76,6 +76,8 @@ type ModelResult struct {
 	Model  string  `json:"model"`
 	// Incomplete says why an answer was cut short, as a sentence; empty when whole.
 	Incomplete string `json:"incomplete,omitempty"`
+	// Condensed: the conversation was condensed for the model before this call.
+	Condensed bool `json:"condensed,omitempty"`
 }
 
 // ModelProgress is the heartbeat detail of a model call under way.
@@ -83,6 +85,8 @@ type ModelProgress struct {
 	// Unsure counts requests that were sent and never answered, in this attempt
 	// and those before it: each may have been billed.
 	Unsure int `json:"unsure,omitempty"`
+	// Response is the ID of a response that goes on without its reader.
+	Response string `json:"response,omitempty"`
 	// Thought is the end of the reasoning summary and Text that of the answer, as
 	// far as they have come, masked: at most 10 lines and 1 KiB each.
 	Thought string `json:"thought,omitempty"`

@@ -257,6 +257,9 @@ type Usage struct {
 	Reasoning int64 `json:"reasoning,omitempty"`
 	Micros    int64 `json:"micros,omitempty"`
 	Calls     int   `json:"calls,omitempty"`
+	// Unsure counts those of Calls that were never answered, so that their tokens
+	// are not known; they may have been billed.
+	Unsure int `json:"unsure,omitempty"`
 }
 
 // Add returns the sum.
@@ -267,6 +270,7 @@ func (u Usage) Add(v Usage) Usage {
 	u.Reasoning += v.Reasoning
 	u.Micros += v.Micros
 	u.Calls += v.Calls
+	u.Unsure += v.Unsure
 	return u
 }
 

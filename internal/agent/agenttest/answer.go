@@ -221,6 +221,8 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, events [][]b
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	w.WriteHeader(http.StatusOK)
 	flusher, _ := w.(http.Flusher)
+	s.opened(1)
+	defer s.opened(-1)
 	for i, e := range events {
 		if a.CutAfter > 0 && i == a.CutAfter {
 			panic(http.ErrAbortHandler)

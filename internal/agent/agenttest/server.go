@@ -52,7 +52,7 @@ type Server struct {
 	Answer func(Request) Answer
 	// Window is how many tokens the model takes; 0 is no bound.
 	Window int
-	// Price of a token is nothing here; NoCompact takes /responses/compact away,
+	// NoCompact takes /responses/compact away,
 	// NoSummary refuses to summarise reasoning, NoStore to keep responses.
 	NoCompact, NoSummary, NoStore bool
 
@@ -66,6 +66,7 @@ type Server struct {
 	sealed map[string]string
 	prefix map[string]string // by cache key: what the last request began with
 	given  int
+	open   int
 	ended  chan struct{}
 }
 
@@ -131,6 +132,19 @@ func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.stored)
+}
+
+// Open is how many streams are being read now.
+func (s *Server) Open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
+}
+
+func (s *Server) opened(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open += n
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {

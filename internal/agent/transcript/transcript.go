@@ -62,7 +62,7 @@ type Blobs interface {
 // Record is one item of the conversation.
 type Record struct {
 	// Item is the input item of the Responses API, as it is sent.
-	Item json.RawMessage `json:"item"`
+	Item json.RawMessage `json:"item,omitempty"`
 	// Author is who wrote a message, for people: "@ada"; empty for model and tools.
 	Author string    `json:"author,omitempty"`
 	At     time.Time `json:"at,omitzero"`
@@ -72,6 +72,15 @@ type Record struct {
 	Response string `json:"response,omitempty"`
 	// Unsent items are kept for people and audit and never sent to a model.
 	Unsent bool `json:"unsent,omitempty"`
+	// Stored: the model's server keeps the response, so a later one may name it.
+	Stored bool `json:"stored,omitempty"`
+	// Tokens is what the conversation took up to and including a response, as its
+	// server has counted; it stands on the response's last record.
+	Tokens int64 `json:"tokens,omitempty"`
+	// Window, where it is set, is what a model gets in place of this record and
+	// all before it. Model then names the one that can read it; empty is any. The
+	// records themselves stay, for people and audit.
+	Window []json.RawMessage `json:"window,omitempty"`
 }
 
 type segment struct {
@@ -224,6 +233,9 @@ func sizeOf(records []Record) int {
 	n := 0
 	for _, r := range records {
 		n += len(r.Item) + 100
+		for _, w := range r.Window {
+			n += len(w)
+		}
 	}
 	return n
 }
