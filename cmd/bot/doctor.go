@@ -7,6 +7,8 @@ import (
 
 	"github.com/countersign/countersign/cmd/internal/botapp"
 	"github.com/countersign/countersign/cmd/internal/process"
+	"github.com/countersign/countersign/internal/chat"
+	"github.com/countersign/countersign/internal/chat/discord"
 	"github.com/countersign/countersign/internal/chat/slack"
 )
 
@@ -23,29 +25,32 @@ func (c *doctorCmd) Run(ctx context.Context, e *process.Env) error {
 	if err != nil {
 		return err
 	}
-	checks := []slack.Check{}
+	checks := []chat.Check{}
 	if cfg.Slack.BotToken.IsSet() {
-		checks = slack.Doctor(ctx, botapp.SlackConfig(cfg), nil)
+		checks = append(checks, slack.Doctor(ctx, botapp.SlackConfig(cfg), nil)...)
+	}
+	if cfg.Discord.Token.IsSet() {
+		checks = append(checks, discord.Doctor(ctx, botapp.DiscordConfig(cfg), nil)...)
 	}
 	if len(cfg.Approvals.All()) == 0 {
-		checks = append(checks, slack.Check{
-			Name: "approvers", State: slack.CheckWarning, Text: "Nobody may approve, so every risky call is refused.",
+		checks = append(checks, chat.Check{
+			Name: "approvers", State: chat.CheckWarning, Text: "Nobody may approve, so every risky call is refused.",
 			Fix: "Set approvals.approvers to IDs or groups.",
 		})
 	}
-	if !cfg.Slack.BotToken.IsSet() && len(cfg.Web.Tokens) == 0 {
-		checks = append(checks, slack.Check{
-			Name: "chat services", State: slack.CheckFailed, Text: "No chat service is set up.",
-			Fix: "Set slack.bot_token and slack.app_token, or web.tokens for the browser chat.",
+	if !cfg.Slack.BotToken.IsSet() && !cfg.Discord.Token.IsSet() && len(cfg.Web.Tokens) == 0 {
+		checks = append(checks, chat.Check{
+			Name: "chat services", State: chat.CheckFailed, Text: "No chat service is set up.",
+			Fix: "Set slack.bot_token and slack.app_token, discord.token, or web.tokens for the browser chat.",
 		})
 	}
 	return c.report(e, checks)
 }
 
-func (c *doctorCmd) report(e *process.Env, checks []slack.Check) error {
+func (c *doctorCmd) report(e *process.Env, checks []chat.Check) error {
 	failed := false
 	for _, x := range checks {
-		failed = failed || x.State == slack.CheckFailed
+		failed = failed || x.State == chat.CheckFailed
 		if c.JSON {
 			continue
 		}

@@ -160,10 +160,19 @@ type Slack struct {
 // Discord is the Discord adapter, which runs when its token is set.
 type Discord struct {
 	Token         Secret `key:"token" doc:"Bot token; Discord runs when it is set."`
-	ApplicationID string `key:"application_id" default:"" shown:"asked of the API" doc:"Application ID."`
+	ApplicationID string `key:"application_id" default:"" shown:"asked of the API" doc:"Application ID; another one than the token's is refused."`
 	PublicKey     string `key:"public_key" default:"" shown:"none" doc:"Public key, hexadecimal, for interactions over HTTP."`
+	Listen        string `key:"listen" default:"" shown:"none: interactions come over the gateway" doc:"host:port that receives interactions over HTTP; needs public_key."`
 	APIURL        string `key:"api_url" default:"https://discord.com/api/v10" doc:"Base of the REST API, with its version."`
 	GatewayURL    string `key:"gateway_url" default:"" shown:"asked of the API" doc:"Gateway to connect to instead of the one that the API names."`
+
+	Guilds         []string      `key:"guilds" default:"" shown:"none: everywhere" doc:"IDs of the servers where the commands are registered, at once; without any they are registered globally."`
+	MessageContent bool          `key:"message_content" default:"true" doc:"Whether messages without a mention are read, which needs the Message Content intent. Without it only mentions and commands reach a session."`
+	Channels       []string      `key:"channels" default:"" shown:"all" doc:"IDs of the channels where sessions may start."`
+	Starters       []string      `key:"starters" default:"" shown:"everybody" doc:"IDs of people, and IDs or names of roles, who may start sessions."`
+	AllowGuests    bool          `key:"allow_guests" default:"false" doc:"Whether guests, and members whom a server's screening has not let in, may start and drive sessions. They never approve."`
+	MentionsOnly   bool          `key:"mentions_only" default:"false" doc:"Whether only messages that mention the bot are messages to a session."`
+	Backfill       time.Duration `key:"backfill" default:"6h" doc:"How far back live threads are read after a start; below 0 nothing is read."`
 }
 
 // Warnings are sentences about settings that are accepted but probably not

@@ -90,6 +90,7 @@ func TestEveryKeyFromEverySource(t *testing.T) {
 		"web.tokens": "ada=one", "slack.bot_token": "xoxb-1", "slack.app_token": "xapp-1", "slack.mode": "http",
 		"slack.listen": "127.0.0.1:1", "slack.api_url": "http://h/api/", "discord.api_url": "http://h/v10",
 		"discord.gateway_url": "ws://h/", "temporal.tls.enabled": "true",
+		"discord.message_content": "false", "discord.public_key": strings.Repeat("0a", 32), "discord.listen": "127.0.0.1:1",
 		"approvals.sets": "oncall=grace", "approvals.channels": "C1=grace", "approvals.access": "destroy=starter",
 	}
 	seen := map[string]string{}
@@ -108,6 +109,9 @@ func TestEveryKeyFromEverySource(t *testing.T) {
 		extra := map[string]string{}
 		if f.Key == "slack.bot_token" {
 			extra["slack.app_token"] = "xapp-1"
+		}
+		if f.Key == "discord.listen" {
+			extra["discord.public_key"] = samples["discord.public_key"]
 		}
 		nested := ""
 		parts := strings.Split(f.Key, ".")

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto/ed25519"
+	"encoding/hex"
 	"fmt"
 	"net"
 	"net/url"
@@ -193,10 +195,21 @@ func (c *Config) checkSlack(k *checker) {
 }
 
 func (c *Config) checkDiscord(k *checker) {
-	k.httpURL("discord.api_url", c.Discord.APIURL)
-	if g := c.Discord.GatewayURL; g != "" {
+	d := c.Discord
+	k.httpURL("discord.api_url", d.APIURL)
+	if g := d.GatewayURL; g != "" {
 		if u, err := url.Parse(g); err != nil || (u.Scheme != "ws" && u.Scheme != "wss") || u.Host == "" {
 			k.fault("discord.gateway_url", "%q is not a ws or wss URL", g)
 		}
+	}
+	if key, err := hex.DecodeString(d.PublicKey); err != nil || (d.PublicKey != "" && len(key) != ed25519.PublicKeySize) {
+		k.fault("discord.public_key", "%q is not a key of %d bytes in hexadecimal", d.PublicKey, ed25519.PublicKeySize)
+	}
+	if d.Listen == "" {
+		return
+	}
+	k.hostPort("discord.listen", d.Listen)
+	if d.PublicKey == "" {
+		k.fault("discord.public_key", "interactions over HTTP need one")
 	}
 }

@@ -91,8 +91,14 @@ func (a *App) start(ctx context.Context) error {
 		}
 		served = true
 	}
+	if a.Config.Discord.Token.IsSet() {
+		if err := a.startDiscord(ctx, run, sessions); err != nil {
+			return err
+		}
+		served = true
+	}
 	if !served {
-		return errors.New("no chat service is set up: set slack.bot_token, or web.tokens for the browser chat (cmd/dev serves it without)")
+		return errors.New("no chat service is set up: set slack.bot_token, discord.token, or web.tokens for the browser chat (cmd/dev serves it without)")
 	}
 	return nil
 }

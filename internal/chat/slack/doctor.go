@@ -11,24 +11,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
-)
 
-// Check is one thing that was looked at.
-type Check struct {
-	// Name is short: "bot token", "scopes".
-	Name string `json:"name"`
-	// State is ok, warning or failed.
-	State string `json:"state"`
-	// Text says what was found, Fix what to do about it; empty where all is well.
-	Text string `json:"text"`
-	Fix  string `json:"fix,omitempty"`
-}
-
-// States of a [Check].
-const (
-	CheckOK      = "ok"
-	CheckWarning = "warning"
-	CheckFailed  = "failed"
+	"github.com/countersign/countersign/internal/chat"
 )
 
 // doctorWithin bounds one check.
@@ -37,7 +21,7 @@ const doctorWithin = 15 * time.Second
 // Doctor looks at an installation: the tokens' kinds, the scopes, the team, the
 // connection, and whether the approver groups can be looked up. It changes
 // nothing and posts nothing. client may be nil.
-func Doctor(ctx context.Context, cfg Config, client *http.Client) []Check {
+func Doctor(ctx context.Context, cfg Config, client *http.Client) []chat.Check {
 	cfg = cfg.withDefaults()
 	d := doctor{cfg: cfg, api: newAPI(cfg, client)}
 	d.tokens()
@@ -54,24 +38,24 @@ func Doctor(ctx context.Context, cfg Config, client *http.Client) []Check {
 type doctor struct {
 	cfg    Config
 	api    *api
-	checks []Check
+	checks []chat.Check
 }
 
 func (d *doctor) add(name, state, text, fix string) {
-	d.checks = append(d.checks, Check{Name: name, State: state, Text: text, Fix: fix})
+	d.checks = append(d.checks, chat.Check{Name: name, State: state, Text: text, Fix: fix})
 }
 
 func (d *doctor) tokens() {
 	const botFix = "Copy the Bot User OAuth Token, xoxb-…, from the app's page “OAuth & Permissions” into slack.bot_token."
 	switch t := d.cfg.BotToken.Reveal(); {
 	case t == "":
-		d.add("bot token", CheckFailed, "slack.bot_token is not set.", botFix)
+		d.add("bot token", chat.CheckFailed, "slack.bot_token is not set.", botFix)
 	case strings.HasPrefix(t, "xapp-"):
-		d.add("bot token", CheckFailed, "slack.bot_token holds an app-level token.", "Are the two tokens swapped? "+botFix)
+		d.add("bot token", chat.CheckFailed, "slack.bot_token holds an app-level token.", "Are the two tokens swapped? "+botFix)
 	case !strings.HasPrefix(t, "xoxb-"):
-		d.add("bot token", CheckFailed, "slack.bot_token is no bot token: those begin with xoxb-.", botFix)
+		d.add("bot token", chat.CheckFailed, "slack.bot_token is no bot token: those begin with xoxb-.", botFix)
 	default:
-		d.add("bot token", CheckOK, "It has a bot token's form.", "")
+		d.add("bot token", chat.CheckOK, "It has a bot token's form.", "")
 	}
 	if d.cfg.Mode == ModeHTTP {
 		d.signing()
@@ -80,21 +64,21 @@ func (d *doctor) tokens() {
 	const appFix = "Make an app-level token with the scope connections:write under “Basic Information” and put it into slack.app_token."
 	switch t := d.cfg.AppToken.Reveal(); {
 	case t == "":
-		d.add("app token", CheckFailed, "slack.app_token is not set; Socket Mode needs it.", appFix)
+		d.add("app token", chat.CheckFailed, "slack.app_token is not set; Socket Mode needs it.", appFix)
 	case !strings.HasPrefix(t, "xapp-"):
-		d.add("app token", CheckFailed, "slack.app_token is no app-level token: those begin with xapp-.", appFix)
+		d.add("app token", chat.CheckFailed, "slack.app_token is no app-level token: those begin with xapp-.", appFix)
 	default:
-		d.add("app token", CheckOK, "It has an app-level token's form.", "")
+		d.add("app token", chat.CheckOK, "It has an app-level token's form.", "")
 	}
 }
 
 // signing looks at what HTTP mode needs in the app token's place.
 func (d *doctor) signing() {
 	if !d.cfg.SigningSecret.IsSet() {
-		d.add("signing secret", CheckFailed, "slack.signing_secret is not set; http mode needs it.", "Copy the Signing Secret from the app's page “Basic Information”.")
+		d.add("signing secret", chat.CheckFailed, "slack.signing_secret is not set; http mode needs it.", "Copy the Signing Secret from the app's page “Basic Information”.")
 		return
 	}
-	d.add("signing secret", CheckOK, "It is set.", "")
+	d.add("signing secret", chat.CheckOK, "It is set.", "")
 }
 
 // team asks who the token speaks for, and looks at its scopes.
@@ -104,13 +88,13 @@ func (d *doctor) team(ctx context.Context) (identity, bool) {
 	id, header, err := d.api.identify(ctx)
 	switch {
 	case errors.Is(err, ErrRefused):
-		d.add("team", CheckFailed, sentence(err), "Fix that and run doctor again.")
+		d.add("team", chat.CheckFailed, sentence(err), "Fix that and run doctor again.")
 		return id, false
 	case err != nil:
-		d.add("team", CheckFailed, "Slack could not be asked: "+sentence(err), "Is "+d.cfg.APIURL+" reachable from here? A proxy is taken from HTTPS_PROXY.")
+		d.add("team", chat.CheckFailed, "Slack could not be asked: "+sentence(err), "Is "+d.cfg.APIURL+" reachable from here? A proxy is taken from HTTPS_PROXY.")
 		return id, false
 	}
-	d.add("team", CheckOK, fmt.Sprintf("The token speaks for @%s in %s (%s).", id.UserName, id.TeamName, id.Team), "")
+	d.add("team", chat.CheckOK, fmt.Sprintf("The token speaks for @%s in %s (%s).", id.UserName, id.TeamName, id.Team), "")
 	d.scopes(header)
 	return id, true
 }
@@ -118,7 +102,7 @@ func (d *doctor) team(ctx context.Context) (identity, bool) {
 func (d *doctor) scopes(header http.Header) {
 	granted := strings.FieldsFunc(header.Get("X-OAuth-Scopes"), func(r rune) bool { return r == ',' || r == ' ' })
 	if len(granted) == 0 {
-		d.add("scopes", CheckWarning, "Slack did not say which scopes the token has.", "")
+		d.add("scopes", chat.CheckWarning, "Slack did not say which scopes the token has.", "")
 		return
 	}
 	var missing []string
@@ -128,11 +112,11 @@ func (d *doctor) scopes(header http.Header) {
 		}
 	}
 	if len(missing) > 0 {
-		d.add("scopes", CheckFailed, "The token lacks "+strings.Join(missing, ", ")+".",
+		d.add("scopes", chat.CheckFailed, "The token lacks "+strings.Join(missing, ", ")+".",
 			"Paste manifest.yaml into the app's page “App Manifest” again, then reinstall the app to the workspace.")
 		return
 	}
-	d.add("scopes", CheckOK, fmt.Sprintf("All %d that are needed are granted.", len(neededScopes())), "")
+	d.add("scopes", chat.CheckOK, fmt.Sprintf("All %d that are needed are granted.", len(neededScopes())), "")
 }
 
 // neededScopes are all bot scopes that the adapter uses, sorted.
@@ -155,18 +139,18 @@ func neededScopes() []string {
 func (d *doctor) groups(ctx context.Context, id identity) {
 	names := slices.DeleteFunc(slices.Clone(d.cfg.Approvers), func(n string) bool { return n == "*" || isUserID(n) })
 	if len(d.cfg.Approvers) == 0 {
-		d.add("approvers", CheckWarning, "approvals.approvers is empty: risky commands are refused.", "Set it to user IDs and user group handles, such as platform-oncall.")
+		d.add("approvers", chat.CheckWarning, "approvals.approvers is empty: risky commands are refused.", "Set it to user IDs and user group handles, such as platform-oncall.")
 		return
 	}
 	if len(names) == 0 {
-		d.add("approvers", CheckOK, "No group has to be looked up.", "")
+		d.add("approvers", chat.CheckOK, "No group has to be looked up.", "")
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, doctorWithin)
 	defer cancel()
 	groups, err := newPeople(d.api, id).all(ctx)
 	if err != nil {
-		d.add("approvers", CheckFailed, "User groups cannot be looked up: "+sentence(err), "Without that no group counts. User groups need a paid plan and the scope usergroups:read.")
+		d.add("approvers", chat.CheckFailed, "User groups cannot be looked up: "+sentence(err), "Without that no group counts. User groups need a paid plan and the scope usergroups:read.")
 		return
 	}
 	var unknown, empty []string
@@ -182,11 +166,11 @@ func (d *doctor) groups(ctx context.Context, id identity) {
 	}
 	switch {
 	case len(unknown) > 0:
-		d.add("approvers", CheckFailed, "No user group here is called "+strings.Join(unknown, ", ")+".", "Use a group's handle without the @, or its ID, S…; names of other platforms do no harm here.")
+		d.add("approvers", chat.CheckFailed, "No user group here is called "+strings.Join(unknown, ", ")+".", "Use a group's handle without the @, or its ID, S…; names of other platforms do no harm here.")
 	case len(empty) > 0:
-		d.add("approvers", CheckWarning, "Nobody is in "+strings.Join(empty, ", ")+".", "Add people to the group in Slack.")
+		d.add("approvers", chat.CheckWarning, "Nobody is in "+strings.Join(empty, ", ")+".", "Add people to the group in Slack.")
 	default:
-		d.add("approvers", CheckOK, "All "+fmt.Sprint(len(names))+" groups were found.", "")
+		d.add("approvers", chat.CheckOK, "All "+fmt.Sprint(len(names))+" groups were found.", "")
 	}
 }
 
@@ -200,7 +184,7 @@ func (d *doctor) connection(ctx context.Context) {
 	const fix = "Is Socket Mode on in the app's settings, and has the app-level token the scope connections:write?"
 	_, url, err := d.api.StartSocketModeContext(ctx)
 	if err != nil {
-		d.add("connection", CheckFailed, "Slack opened no connection: "+sentence(detail(err)), fix)
+		d.add("connection", chat.CheckFailed, "Slack opened no connection: "+sentence(detail(err)), fix)
 		return
 	}
 	conn, resp, err := (&websocket.Dialer{Proxy: http.ProxyFromEnvironment}).DialContext(ctx, url, nil)
@@ -208,7 +192,7 @@ func (d *doctor) connection(ctx context.Context) {
 		_ = resp.Body.Close()
 	}
 	if err != nil {
-		d.add("connection", CheckFailed, "The connection was refused: "+sentence(err), "WebSocket connections to Slack must be allowed to leave this machine.")
+		d.add("connection", chat.CheckFailed, "The connection was refused: "+sentence(err), "WebSocket connections to Slack must be allowed to leave this machine.")
 		return
 	}
 	defer conn.Close()
@@ -220,10 +204,10 @@ func (d *doctor) connection(ctx context.Context) {
 		Connections int    `json:"num_connections"`
 	}
 	if err := conn.ReadJSON(&hello); err != nil || hello.Type != "hello" {
-		d.add("connection", CheckFailed, "The connection opened, but Slack said no hello.", fix)
+		d.add("connection", chat.CheckFailed, "The connection opened, but Slack said no hello.", fix)
 		return
 	}
-	d.add("connection", CheckOK, fmt.Sprintf("Slack said hello; the app has %d connections now and may have 10.", hello.Connections), "")
+	d.add("connection", chat.CheckOK, fmt.Sprintf("Slack said hello; the app has %d connections now and may have 10.", hello.Connections), "")
 }
 
 func sentence(err error) string {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/chat/chattest/slackfake"
 )
 
@@ -18,25 +19,25 @@ func TestDoctor(t *testing.T) {
 		want   want
 		text   string
 	}{
-		"healthy":  {want: want{"bot token": CheckOK, "app token": CheckOK, "team": CheckOK, "scopes": CheckOK, "approvers": CheckOK, "connection": CheckOK}},
-		"no token": {change: func(c *Config, _ *slackfake.Server) { c.BotToken = secret("") }, want: want{"bot token": CheckFailed, "app token": CheckOK}, text: "xoxb-"},
-		"swapped":  {change: func(c *Config, _ *slackfake.Server) { c.BotToken, c.AppToken = c.AppToken, c.BotToken }, want: want{"bot token": CheckFailed, "app token": CheckFailed, "team": CheckFailed, "connection": CheckFailed}, text: "swapped"},
-		"invalid":  {change: func(c *Config, _ *slackfake.Server) { c.BotToken = secret("xoxb-old") }, want: want{"team": CheckFailed}, text: "OAuth & Permissions"},
-		"scopes":   {fake: slackfake.Options{Scopes: []string{"chat:write", "usergroups:read"}}, want: want{"scopes": CheckFailed}, text: "app_mentions:read"},
-		"no group": {change: func(c *Config, _ *slackfake.Server) { c.Approvers = []string{"nobody-knows"} }, want: want{"approvers": CheckFailed}, text: "nobody-knows"},
+		"healthy":  {want: want{"bot token": chat.CheckOK, "app token": chat.CheckOK, "team": chat.CheckOK, "scopes": chat.CheckOK, "approvers": chat.CheckOK, "connection": chat.CheckOK}},
+		"no token": {change: func(c *Config, _ *slackfake.Server) { c.BotToken = secret("") }, want: want{"bot token": chat.CheckFailed, "app token": chat.CheckOK}, text: "xoxb-"},
+		"swapped":  {change: func(c *Config, _ *slackfake.Server) { c.BotToken, c.AppToken = c.AppToken, c.BotToken }, want: want{"bot token": chat.CheckFailed, "app token": chat.CheckFailed, "team": chat.CheckFailed, "connection": chat.CheckFailed}, text: "swapped"},
+		"invalid":  {change: func(c *Config, _ *slackfake.Server) { c.BotToken = secret("xoxb-old") }, want: want{"team": chat.CheckFailed}, text: "OAuth & Permissions"},
+		"scopes":   {fake: slackfake.Options{Scopes: []string{"chat:write", "usergroups:read"}}, want: want{"scopes": chat.CheckFailed}, text: "app_mentions:read"},
+		"no group": {change: func(c *Config, _ *slackfake.Server) { c.Approvers = []string{"nobody-knows"} }, want: want{"approvers": chat.CheckFailed}, text: "nobody-knows"},
 		"empty group": {change: func(c *Config, s *slackfake.Server) {
 			s.AddGroup(slackfake.Group{ID: "S0EMPTY001", Handle: "empty"})
 			c.Approvers = []string{"empty"}
-		}, want: want{"approvers": CheckWarning}},
-		"no approvers": {change: func(c *Config, _ *slackfake.Server) { c.Approvers = nil }, want: want{"approvers": CheckWarning}, text: "risky commands are refused"},
+		}, want: want{"approvers": chat.CheckWarning}},
+		"no approvers": {change: func(c *Config, _ *slackfake.Server) { c.Approvers = nil }, want: want{"approvers": chat.CheckWarning}, text: "risky commands are refused"},
 		"groups down": {change: func(_ *Config, s *slackfake.Server) {
 			s.Fail("usergroups.list", slackfake.Failure{Code: "paid_teams_only"})
-		}, want: want{"approvers": CheckFailed}, text: "paid plan"},
-		"org-wide": {fake: slackfake.Options{OrgWide: true}, want: want{"team": CheckFailed}, text: "whole organisation"},
+		}, want: want{"approvers": chat.CheckFailed}, text: "paid plan"},
+		"org-wide": {fake: slackfake.Options{OrgWide: true}, want: want{"team": chat.CheckFailed}, text: "whole organisation"},
 		"no connection": {change: func(_ *Config, s *slackfake.Server) {
 			s.Fail("apps.connections.open", slackfake.Failure{Code: "missing_scope"})
-		}, want: want{"connection": CheckFailed}, text: "connections:write"},
-		"unreachable": {change: func(c *Config, _ *slackfake.Server) { c.APIURL = "http://127.0.0.1:1/api/" }, want: want{"team": CheckFailed, "connection": CheckFailed}, text: "reachable from here"},
+		}, want: want{"connection": chat.CheckFailed}, text: "connections:write"},
+		"unreachable": {change: func(c *Config, _ *slackfake.Server) { c.APIURL = "http://127.0.0.1:1/api/" }, want: want{"team": chat.CheckFailed, "connection": chat.CheckFailed}, text: "reachable from here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,14 +53,14 @@ func TestDoctor(t *testing.T) {
 			for _, ch := range Doctor(t.Context(), cfg, nil) {
 				got[ch.Name] = ch.State
 				all += ch.Text + " " + ch.Fix + "\n"
-				if ch.State == CheckFailed {
+				if ch.State == chat.CheckFailed {
 					require.NotEmpty(t, ch.Fix, "what failed says what to do: %s", ch.Text)
 				}
 			}
 			for check, state := range c.want {
 				require.Equal(t, state, got[check], "%s\n%s", check, all)
 			}
-			if c.want["connection"] == CheckOK {
+			if c.want["connection"] == chat.CheckOK {
 				require.Len(t, got, len(c.want))
 			}
 			require.Contains(t, all, c.text)
