@@ -27,6 +27,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -187,6 +189,48 @@ func (s *Store) PutStream(ctx context.Context, key string, r io.Reader) (int64, 
 	return n, translate(key, w.Close())
 }
 
+// PutFile stores the content of a file under key, in place of what is there. The
+// file is the store's from then on: it may be moved into place.
+func (s *Store) PutFile(ctx context.Context, key, file string) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if s.dir != "" {
+		if ok, err := s.move(key, file); ok || err != nil {
+			return translate(key, err)
+		}
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return translate(key, err)
+	}
+	defer f.Close()
+	_, err = s.PutStream(ctx, key, f)
+	return err
+}
+
+// move renames a file to where the blob is kept. It tells whether it could: it
+// cannot between file systems.
+func (s *Store) move(key, file string) (bool, error) {
+	final := filepath.Join(s.dir, filepath.FromSlash(key))
+	if err := os.MkdirAll(filepath.Dir(final), 0o700); err != nil {
+		return false, err
+	}
+	if err := os.Chmod(file, 0o600); err != nil {
+		return false, err
+	}
+	// Its age is counted from now on, not from when it was begun.
+	now := time.Now()
+	if err := os.Chtimes(file, now, now); err != nil {
+		return false, err
+	}
+	err := os.Rename(file, final)
+	if errors.Is(err, syscall.EXDEV) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Get returns the whole blob; one over [MaxGet] is [ErrTooLarge].
 func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 	return s.GetMax(ctx, key, MaxGet)
@@ -248,6 +292,8 @@ func (s *Store) NewReader(ctx context.Context, key string) (io.ReadCloser, error
 type Object struct {
 	Key  string
 	Size int64 // bytes
+	// ModTime is when it was written last.
+	ModTime time.Time
 }
 
 // List yields the blobs whose key begins with prefix, in the order of keys. It
@@ -267,7 +313,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[Object, error
 				yield(Object{}, fmt.Errorf("listing blobs under %q: %w", prefix, err))
 				return
 			}
-			if !yield(Object{Key: o.Key, Size: o.Size}, nil) {
+			if !yield(Object{Key: o.Key, Size: o.Size, ModTime: o.ModTime}, nil) {
 				return
 			}
 		}
@@ -297,7 +343,7 @@ func (s *Store) listDir(ctx context.Context, prefix string) iter.Seq2[Object, er
 				return nil
 			}
 			if err == nil {
-				found = append(found, Object{Key: key, Size: info.Size()})
+				found = append(found, Object{Key: key, Size: info.Size(), ModTime: info.ModTime()})
 			}
 			return errors.Join(err, ctx.Err())
 		})
@@ -332,6 +378,18 @@ func (s *Store) Size(ctx context.Context, key string) (int64, error) {
 		return 0, translate(key, err)
 	}
 	return a.Size, nil
+}
+
+// ModTime returns when a blob was written last.
+func (s *Store) ModTime(ctx context.Context, key string) (time.Time, error) {
+	if err := checkKey(key); err != nil {
+		return time.Time{}, err
+	}
+	a, err := s.bucket.Attributes(ctx, key)
+	if err != nil {
+		return time.Time{}, translate(key, err)
+	}
+	return a.ModTime, nil
 }
 
 // Delete removes a blob; one that is absent is no error.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/countersign/countersign/internal/blob"
 	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/policy"
+	"github.com/countersign/countersign/internal/sandbox/snapshot"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -95,8 +95,9 @@ type Config struct {
 	Workspaces map[string]string
 	// Roots are directories below which a session may ask for a root of its own.
 	Roots []string
-	// TempDir takes snapshots while they are made.
-	TempDir string
+	// TempDir takes snapshots while they are made, StateDir what is known of the
+	// files of each sandbox, so that the next snapshot costs only what changes.
+	TempDir, StateDir string
 	// Mask masks what people read; nil knows the shapes of secrets only.
 	Mask *mask.Masker
 	Log  *slog.Logger
@@ -108,7 +109,8 @@ type Config struct {
 // Errors that end in a workflow are application errors whose message is a
 // sentence for people.
 type Activities struct {
-	cfg Config
+	cfg       Config
+	snapshots *snapshot.Store
 	// heartbeat is activity.RecordHeartbeat, which tests cannot listen to: their
 	// environment throttles it to one a minute.
 	heartbeat func(ctx context.Context, details ...any)
@@ -122,7 +124,10 @@ func NewActivities(cfg Config) *Activities {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Activities{cfg: cfg, heartbeat: recordHeartbeat, locks: map[string]*sessionLock{}}
+	return &Activities{
+		cfg: cfg, heartbeat: recordHeartbeat, locks: map[string]*sessionLock{},
+		snapshots: &snapshot.Store{Blobs: cfg.Blobs, Temp: cfg.TempDir, State: cfg.StateDir},
+	}
 }
 
 // offer finds a backend by name.
@@ -156,7 +161,7 @@ func (a *Activities) OpenSandbox(ctx context.Context, in workflows.OpenInput) (w
 		return workflows.SandboxRef{}, err
 	}
 	if !spec.Existing {
-		if spec.Seed, err = a.seed(in); err != nil {
+		if spec.Seed, err = a.seed(in, o.Backend.Name()); err != nil {
 			return workflows.SandboxRef{}, activityError(ctx, err)
 		}
 	}
@@ -190,10 +195,10 @@ func refOf(o Offer, spec Spec, info Info) workflows.SandboxRef {
 	return ref
 }
 
-// seed says what a new sandbox holds.
-func (a *Activities) seed(in workflows.OpenInput) (Seed, error) {
+// seed says what a new sandbox on a backend holds.
+func (a *Activities) seed(in workflows.OpenInput, backend string) (Seed, error) {
 	if in.Snapshot != "" {
-		return Seed{Snapshot: func(ctx context.Context) (io.ReadCloser, error) { return a.openSnapshot(ctx, in.Snapshot) }}, nil
+		return a.snapshotSeed(in, backend), nil
 	}
 	dir := a.cfg.Workspace
 	if in.Workspace != "" {
@@ -279,6 +284,7 @@ func (a *Activities) DestroySandbox(ctx context.Context, in workflows.ReleaseInp
 		return inv, activityError(ctx, err)
 	}
 	a.forgetLock(in.Sandbox)
+	a.snapshots.Forget(lockKey(in.Sandbox))
 	return inv, nil
 }
 

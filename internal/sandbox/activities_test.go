@@ -94,7 +94,7 @@ func (r *rig) restartWith(g sandbox.Gate) {
 	require.NoError(r.t, err)
 	r.acts = sandbox.NewActivities(sandbox.Config{
 		Offers: []sandbox.Offer{{Backend: b, Queue: "sandbox-exec/host", Host: "host"}}, Default: "local", Blobs: r.blobs, Gate: g,
-		Format: format, Workspace: filepath.Join(r.dir, "seed"), TempDir: r.dir,
+		Format: format, Workspace: filepath.Join(r.dir, "seed"), TempDir: r.dir, StateDir: filepath.Join(r.dir, "snapshots"),
 		Timeouts: sandbox.Timeouts{Read: 30 * time.Second, Shell: 60 * time.Second, Install: 600 * time.Second},
 		Rules: func(tier, _ string) workflows.ApprovalRule {
 			return workflows.ApprovalRule{Required: len(tier)}
@@ -210,7 +210,7 @@ func TestOpenRefuses(t *testing.T) {
 	require.Equal(t, workflows.ErrTypeSandboxGone, errType(err))
 	_, err = r.open(workflows.OpenInput{WorkflowID: "x", Snapshot: "snapshots/../../etc/passwd"})
 	require.Equal(t, sandbox.ErrTypeRefused, errType(err))
-	_, err = r.open(workflows.OpenInput{WorkflowID: "x", Snapshot: "snapshots/none.tar.zst"})
+	_, err = r.open(workflows.OpenInput{WorkflowID: "x", Snapshot: "sha256:" + strings.Repeat("0", 64)})
 	require.Equal(t, sandbox.ErrTypeRefused, errType(err))
 }
 
@@ -537,10 +537,10 @@ func TestSnapshotForkAndDestroy(t *testing.T) {
 	in := workflows.SnapshotInput{WorkflowID: session, Sandbox: r.ref, Turn: 1}
 	snap, err := call[workflows.SnapshotResult](r, r.acts.TakeSnapshot, in)
 	require.NoError(t, err)
-	require.Regexp(t, `^snapshots/[0-9a-f]{64}\.tar\.zst$`, snap.Snapshot)
+	require.Regexp(t, `^sha256:[0-9a-f]{64}$`, snap.Snapshot)
 	again, err := call[workflows.SnapshotResult](r, r.acts.TakeSnapshot, in)
 	require.NoError(t, err)
-	require.Equal(t, snap, again, "equal content has one name")
+	require.Equal(t, snap, again, "what has not changed has one name")
 
 	// The fork has what was there at the boundary, not what came later.
 	r.shell("echo late > late")
@@ -554,11 +554,19 @@ func TestSnapshotForkAndDestroy(t *testing.T) {
 	r.ref = source
 
 	// A damaged one leaves no sandbox.
-	damaged := "snapshots/" + strings.Repeat("0", 64) + ".tar.zst"
-	data, err := r.blobs.Get(t.Context(), snap.Snapshot)
-	require.NoError(t, err)
-	require.NoError(t, r.blobs.Write(t.Context(), damaged, data))
-	_, err = r.open(workflows.OpenInput{WorkflowID: "damaged", Generation: 1, Snapshot: damaged})
+	damaged := 0
+	for o, err := range r.blobs.List(t.Context(), "snapshots/") {
+		require.NoError(t, err)
+		if o.Key != "snapshots/blobs/sha256/"+strings.TrimPrefix(snap.Snapshot, "sha256:") {
+			data, err := r.blobs.Get(t.Context(), o.Key)
+			require.NoError(t, err)
+			data[len(data)/2] ^= 1
+			require.NoError(t, r.blobs.Write(t.Context(), o.Key, data))
+			damaged++
+		}
+	}
+	require.Positive(t, damaged)
+	_, err = r.open(workflows.OpenInput{WorkflowID: "damaged", Generation: 1, Snapshot: snap.Snapshot})
 	require.Equal(t, sandbox.ErrTypeRefused, errType(err))
 	require.ErrorContains(t, err, "The snapshot is damaged")
 	_, err = r.open(workflows.OpenInput{WorkflowID: "damaged", Current: &workflows.SandboxRef{Backend: "local", ID: "damaged", Generation: 1}})

@@ -22,6 +22,8 @@ import (
 	"io"
 	"io/fs"
 	"time"
+
+	"github.com/countersign/countersign/internal/sandbox/snapshot"
 )
 
 var (
@@ -80,9 +82,13 @@ type Seed struct {
 	// Directory is copied without what git or a .countersignignore file ignores.
 	// It is only read.
 	Directory string
-	// Snapshot, when set, opens a stream that [Archiver.Export] wrote; Directory
-	// is then not looked at. A stream that fails leaves no sandbox.
+	// Snapshot, when set, opens a tar stream as [snapshot.Store.Open] and
+	// [snapshot.Flat] write it; Directory is then not looked at. A stream that fails
+	// leaves no sandbox.
 	Snapshot func(ctx context.Context) (io.ReadCloser, error)
+	// Filled, if set, is called with the workspace that Snapshot has filled, before
+	// anybody can use it.
+	Filled func(ctx context.Context, tree snapshot.Tree)
 }
 
 // Info is what a session is like.
@@ -107,7 +113,7 @@ type Session interface {
 	Info() Info
 	Execs
 	Files
-	Archiver
+	snapshot.Tree
 	// Release gives back what costs while idle; content and exec records stay,
 	// running execs are ended. The session is not used afterwards; Open resumes.
 	Release(ctx context.Context) error
@@ -155,20 +161,6 @@ type Files interface {
 	Hash(ctx context.Context, path string) (string, error)
 	// Glob returns up to limit absolute paths that match a pattern, sorted.
 	Glob(ctx context.Context, pattern string, limit int) ([]string, error)
-}
-
-// Archiver copies the workspace out; [Seed] copies it in.
-type Archiver interface {
-	// Export writes the workspace as zstd-compressed tar: modes, symbolic links,
-	// modification times, empty directories and names of any bytes. Sockets,
-	// pipes and devices are left out, and so are set-uid bits.
-	Export(ctx context.Context, w io.Writer) (Exported, error)
-}
-
-// Exported says what an export held.
-type Exported struct {
-	Files int
-	Bytes int64 // of the files, not compressed
 }
 
 // FileInfo is what is at a path.

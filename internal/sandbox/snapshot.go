@@ -2,28 +2,16 @@ package sandbox
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
-	"os"
-	"path"
-	"strings"
 
-	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/sandbox/snapshot"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
-// A snapshot's key is snapshotPrefix, the SHA-256 of its bytes, snapshotSuffix.
-const (
-	snapshotPrefix = "snapshots/"
-	snapshotSuffix = ".tar.zst"
-)
-
 // TakeSnapshot stores the workspace's content. Background execs are halted
-// meanwhile. Equal content has one key.
+// meanwhile. Content that has not changed keeps its reference.
 func (a *Activities) TakeSnapshot(ctx context.Context, in workflows.SnapshotInput) (workflows.SnapshotResult, error) {
 	defer a.beat(ctx)()
 	res, err := a.takeSnapshot(ctx, in)
@@ -45,62 +33,51 @@ func (a *Activities) takeSnapshot(ctx context.Context, in workflows.SnapshotInpu
 		return workflows.SnapshotResult{}, err
 	}
 	defer thaw()
-
-	f, err := os.CreateTemp(a.cfg.TempDir, "snapshot-*"+snapshotSuffix)
-	if err != nil {
-		return workflows.SnapshotResult{}, fmt.Errorf("making room for a snapshot: %w", err)
+	took, err := a.snapshots.Take(ctx, lockKey(in.Sandbox), s)
+	if errors.Is(err, snapshot.ErrIgnoreFile) {
+		err = Refuse(fmt.Sprintf("%v; make it shorter.", err))
 	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	h := sha256.New()
-	st, err := s.Export(ctx, io.MultiWriter(f, h))
-	if err != nil {
-		return workflows.SnapshotResult{}, err
-	}
-	res := workflows.SnapshotResult{
-		Snapshot: snapshotPrefix + hex.EncodeToString(h.Sum(nil)) + snapshotSuffix, Files: st.Files, Bytes: st.Bytes,
-	}
-	if ok, err := a.cfg.Blobs.Exists(ctx, res.Snapshot); err != nil || ok {
-		return res, err
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return res, fmt.Errorf("reading a snapshot back: %w", err)
-	}
-	_, err = a.cfg.Blobs.PutStream(ctx, res.Snapshot, f)
-	return res, err
+	return workflows.SnapshotResult{Snapshot: took.Ref, Files: took.Files, Bytes: took.Bytes}, err
 }
 
-// openSnapshot streams a snapshot and, at its end, verifies it against its key.
-func (a *Activities) openSnapshot(ctx context.Context, key string) (io.ReadCloser, error) {
-	want, ok := strings.CutSuffix(path.Base(key), snapshotSuffix)
-	if !ok || snapshotPrefix+path.Base(key) != key {
-		return nil, Refuse(fmt.Sprintf("%q is no snapshot.", key))
+// snapshotSeed fills a new sandbox from a snapshot, and notes that it holds that.
+// When the note fails its next snapshot is a whole one, and nothing else is the
+// matter.
+func (a *Activities) snapshotSeed(in workflows.OpenInput, backend string) Seed {
+	key := lockKey(workflows.SandboxRef{Backend: backend, ID: in.WorkflowID, Generation: in.Generation})
+	return Seed{
+		Snapshot: func(ctx context.Context) (io.ReadCloser, error) {
+			r, err := a.snapshots.Open(ctx, in.Snapshot)
+			if err != nil {
+				return nil, snapshotError(err)
+			}
+			return snapshotReader{r}, nil
+		},
+		Filled: func(ctx context.Context, tree snapshot.Tree) {
+			if err := a.snapshots.Seeded(ctx, key, in.Snapshot, tree); err != nil {
+				a.cfg.Log.WarnContext(ctx, "The next snapshot of a restored sandbox will be a whole one", "snapshot", in.Snapshot, "error", err)
+			}
+		},
 	}
-	r, err := a.cfg.Blobs.NewReader(ctx, key)
-	if errors.Is(err, blob.ErrNotFound) {
-		return nil, Refuse("The snapshot is no longer kept.")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &verifier{ReadCloser: r, h: sha256.New(), want: want}, nil
 }
 
-// verifier turns the end of a stream into an error where its content is not what
-// its name says.
-type verifier struct {
-	io.ReadCloser
-	h    hash.Hash
-	want string
+// snapshotReader gives the errors of a snapshot's stream as sentences.
+type snapshotReader struct{ io.ReadCloser }
+
+func (r snapshotReader) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	return n, snapshotError(err)
 }
 
-func (v *verifier) Read(p []byte) (int, error) {
-	n, err := v.ReadCloser.Read(p)
-	v.h.Write(p[:n])
-	if errors.Is(err, io.EOF) {
-		if hex.EncodeToString(v.h.Sum(nil)) != v.want {
-			return n, Refuse("The snapshot is damaged: its content is not what was stored.")
-		}
+// snapshotError makes a sentence of what trying again does not help.
+func snapshotError(err error) error {
+	switch {
+	case errors.Is(err, snapshot.ErrBadReference):
+		return Refuse(fmt.Sprintf("There is no such snapshot: %v.", err))
+	case errors.Is(err, snapshot.ErrNotKept):
+		return Refuse("The snapshot is not kept any more.")
+	case errors.Is(err, snapshot.ErrDamaged):
+		return Refuse("The snapshot is damaged: its content is not what was stored.")
 	}
-	return n, err
+	return err
 }

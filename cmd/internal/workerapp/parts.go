@@ -18,6 +18,7 @@ import (
 	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/docker"
 	"github.com/countersign/countersign/internal/sandbox/local"
+	"github.com/countersign/countersign/internal/sandbox/snapshot"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -88,6 +89,7 @@ func (a *App) sandboxes(ctx context.Context) (*sandbox.Activities, error) {
 		},
 		Workspace: a.Config.Sandbox.Workspace,
 		TempDir:   temp,
+		StateDir:  a.Dir.Join("snapshots"),
 		Mask:      a.Config.Mask(),
 		Log:       a.Log,
 	}), nil
@@ -112,7 +114,7 @@ func packSeed(ctx context.Context, here *local.Backend, dir string, w io.Writer)
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Destroy(context.WithoutCancel(ctx))) }()
-	_, err = s.Export(ctx, w)
+	_, err = snapshot.Flat(ctx, s, w)
 	return err
 }
 

@@ -1,12 +1,5 @@
-// Package archive writes a directory as zstd-compressed tar and makes a
-// directory from one. The format is plain enough for any tar and zstd: PAX
-// headers, no owners, entries in the order of their names, so that equal
-// content gives equal bytes.
-//
-// Kept are regular files, directories (empty ones too) and symbolic links, with
-// permission bits, modification times and names of any bytes. Set-uid and
-// set-gid bits, sockets, pipes and devices are left out when writing and refused
-// when reading. Hard links become files of their own.
+// Package archive shows a directory of this machine as a [snapshot.Tree], and
+// makes a directory from the stream that a snapshot gives.
 package archive
 
 import (
@@ -15,298 +8,184 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
-	"slices"
 	"strings"
-	"syscall"
-	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 )
 
-// ErrBad says that an archive holds what must not be unpacked.
+// ErrBad says that a stream holds what must not be unpacked.
 var ErrBad = errors.New("bad archive")
 
-// maxWindow bounds what a stream may make the reader hold in memory, in bytes.
-const maxWindow = 64 << 20 // 64 MiB; Pack writes windows of at most 8 MiB
+// Checker decides what of a tar stream may be unpacked: names that stay in the
+// workspace and come once, below directories, without devices, pipes and set-uid
+// bits, and links only to files that came before. The zero value is ready.
+type Checker struct{ seen map[string]byte }
 
-// Stats counts what an archive holds.
-type Stats struct {
-	Files int
-	Bytes int64 // of regular files, not compressed
-}
-
-// Pack writes everything below dir to w. What vanishes meanwhile is left out; a
-// file that shrinks while it is read is filled up with zeros.
-func Pack(ctx context.Context, dir string, w io.Writer) (Stats, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return Stats{}, fmt.Errorf("opening the workspace: %w", err)
+// Check returns the clean name of an entry; "." is the workspace itself, which is
+// as it is. It returns [ErrBad] for what must not be unpacked.
+func (c *Checker) Check(h *tar.Header) (string, error) {
+	bad := func(format string, more ...any) (string, error) {
+		return "", fmt.Errorf("%w: %q "+format, append([]any{ErrBad, h.Name}, more...)...)
 	}
-	defer root.Close()
-	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2))
-	if err != nil {
-		return Stats{}, err
-	}
-	p := packer{ctx: ctx, root: root, tar: tar.NewWriter(z), buf: make([]byte, 256<<10)}
-	err = p.dir(".")
-	if err == nil {
-		err = p.tar.Close()
-	}
-	if err != nil {
-		_ = z.Close()
-		return p.stats, fmt.Errorf("packing the workspace: %w", err)
-	}
-	return p.stats, z.Close()
-}
-
-type packer struct {
-	ctx   context.Context
-	root  *os.Root
-	tar   *tar.Writer
-	buf   []byte
-	stats Stats
-}
-
-func (p *packer) dir(name string) error {
-	d, err := openForced(p.root, name, os.O_RDONLY|syscall.O_DIRECTORY)
-	if err != nil {
-		return vanished(err)
-	}
-	names, err := d.Readdirnames(-1)
-	d.Close()
-	if err != nil {
-		return vanished(err)
-	}
-	slices.Sort(names)
-	for _, n := range names {
-		if err := p.ctx.Err(); err != nil {
-			return err
-		}
-		if err := p.entry(path.Join(name, n)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *packer) entry(name string) error {
-	info, err := p.root.Lstat(name)
-	if err != nil {
-		return vanished(err)
-	}
-	h := &tar.Header{
-		Name: name, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime(), Format: tar.FormatPAX,
-	}
+	name := path.Clean(h.Name)
 	switch {
-	case info.Mode().IsRegular():
-		return p.file(h)
-	case info.IsDir():
-		h.Typeflag, h.Name = tar.TypeDir, name+"/"
-		if err := p.tar.WriteHeader(h); err != nil {
-			return err
+	case path.IsAbs(h.Name) || name == ".." || strings.HasPrefix(name, "../") || strings.ContainsRune(h.Name, 0):
+		return bad("leaves the workspace")
+	case h.Mode&0o6000 != 0:
+		return bad("has a set-uid or set-gid bit")
+	}
+	switch h.Typeflag {
+	case tar.TypeReg, tar.TypeDir, tar.TypeSymlink, tar.TypeLink:
+	default:
+		return bad("is no file, directory or link")
+	}
+	if name == "." {
+		if h.Typeflag != tar.TypeDir {
+			return bad("is the workspace itself")
 		}
-		return p.dir(name)
-	case info.Mode()&fs.ModeSymlink != 0:
-		h.Typeflag, h.Mode = tar.TypeSymlink, 0o777
-		if h.Linkname, err = p.root.Readlink(name); err != nil {
-			return vanished(err)
+		return name, nil
+	}
+	if _, ok := c.seen[name]; ok {
+		return bad("comes twice")
+	}
+	// A parent that is a symbolic link would lead elsewhere.
+	if dir := path.Dir(name); dir != "." && c.seen[dir] != tar.TypeDir {
+		return bad("lies in %q, which is no directory before it", dir)
+	}
+	kind := h.Typeflag
+	if kind == tar.TypeLink {
+		if c.seen[h.Linkname] != tar.TypeReg {
+			return bad("is a link to %q, which is no file before it", h.Linkname)
 		}
-		p.stats.Files++
-		return p.tar.WriteHeader(h)
+		kind = tar.TypeReg
+	}
+	if c.seen == nil {
+		c.seen = map[string]byte{}
+	}
+	c.seen[name] = kind
+	return name, nil
+}
+
+// Unpack makes the content of a plain tar stream below dir, an existing empty
+// directory to which nobody else writes meanwhile. It returns [ErrBad] for what
+// [Checker] refuses; dir then holds a part.
+func Unpack(ctx context.Context, r io.Reader, dir string) error {
+	u := unpacker{dir: dir, tar: tar.NewReader(r), buf: make([]byte, 256<<10)}
+	err := u.all(ctx)
+	if err == nil {
+		err = u.finish()
+	}
+	if err != nil {
+		return fmt.Errorf("unpacking the workspace: %w", err)
+	}
+	// The rest of the stream is read too: a reader that verifies it must see its end.
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		return fmt.Errorf("unpacking the workspace: %w", err)
 	}
 	return nil
 }
 
-func (p *packer) file(h *tar.Header) error {
-	f, err := openForced(p.root, h.Name, os.O_RDONLY|syscall.O_NONBLOCK)
-	if err != nil {
-		return vanished(err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return err
-	}
-	h.Typeflag, h.Size = tar.TypeReg, info.Size()
-	if err := p.tar.WriteHeader(h); err != nil {
-		return err
-	}
-	p.stats.Files++
-	p.stats.Bytes += h.Size
-	body := io.MultiReader(io.LimitReader(f, h.Size), zeros{})
-	_, err = io.CopyBuffer(struct{ io.Writer }{p.tar}, io.LimitReader(ctxReader{p.ctx, body}, h.Size), p.buf)
-	return err
+type unpacker struct {
+	dir   string
+	tar   *tar.Reader
+	check Checker
+	buf   []byte
+	dirs  []tar.Header
 }
 
-// openForced opens what a command has made unreadable even for its owner.
-func openForced(root *os.Root, name string, flag int) (*os.File, error) {
-	f, err := root.OpenFile(name, flag, 0)
-	if !errors.Is(err, fs.ErrPermission) {
-		return f, err
-	}
-	info, serr := root.Lstat(name)
-	if serr != nil {
-		return nil, err
-	}
-	if cerr := root.Chmod(name, info.Mode().Perm()|0o500); cerr != nil {
-		return nil, err
-	}
-	f, err = root.OpenFile(name, flag, 0)
-	if !info.IsDir() {
-		_ = root.Chmod(name, info.Mode().Perm())
-	}
-	return f, err
-}
-
-func vanished(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) {
-	clear(p)
-	return len(p), nil
-}
-
-type ctxReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (r ctxReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.r.Read(p)
-}
-
-// Unpack makes the archive's content below dir, an existing empty directory. It
-// returns [ErrBad] for an entry that leaves dir, is a device, pipe or hard link,
-// has a set-uid or set-gid bit, or comes twice; dir then holds a part.
-func Unpack(ctx context.Context, r io.Reader, dir string) (Stats, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return Stats{}, fmt.Errorf("opening the new workspace: %w", err)
-	}
-	defer root.Close()
-	z, err := zstd.NewReader(ctxReader{ctx, r}, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		return Stats{}, fmt.Errorf("unpacking the workspace: %w", err)
-	}
-	defer z.Close()
-	u := unpacker{root: root, dir: dir, tar: tar.NewReader(z), buf: make([]byte, 256<<10)}
+func (u *unpacker) all(ctx context.Context) error {
 	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		h, err := u.tar.Next()
 		if errors.Is(err, io.EOF) {
-			break
+			return nil
 		}
 		if err == nil {
 			err = u.entry(h)
 		}
 		if err != nil {
-			return u.stats, fmt.Errorf("unpacking the workspace: %w", err)
+			return err
 		}
 	}
-	// The rest of the stream is read too: a reader that verifies it must see its end.
-	if _, err := io.Copy(io.Discard, z); err != nil {
-		return u.stats, fmt.Errorf("unpacking the workspace: %w", err)
-	}
-	return u.stats, u.finish()
 }
 
-type unpacker struct {
-	root  *os.Root
-	dir   string
-	tar   *tar.Reader
-	buf   []byte
-	stats Stats
-	dirs  []tar.Header
-}
-
+// entry makes what the checker has let pass: every parent is a directory that was
+// made here.
 func (u *unpacker) entry(h *tar.Header) error {
-	name, err := u.check(h)
-	if err != nil {
+	name, err := u.check.Check(h)
+	if err != nil || name == "." {
+		return err
+	}
+	at := u.dir + "/" + name
+	if err := u.make(at, h); err != nil {
 		return err
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
-		if name == "." {
-			return nil
-		}
-		u.dirs = append(u.dirs, tar.Header{Name: name, Mode: h.Mode, ModTime: h.ModTime})
-		return u.root.Mkdir(name, 0o700)
+		u.dirs = append(u.dirs, tar.Header{Name: at, Mode: h.Mode, ModTime: h.ModTime})
 	case tar.TypeSymlink:
-		u.stats.Files++
-		if err := u.root.Symlink(h.Linkname, name); err != nil {
-			return err
-		}
-		return u.linkTime(name, h.ModTime)
+		return setTime(at, h)
 	}
-	return u.file(name, h)
+	return nil
 }
 
-func (u *unpacker) check(h *tar.Header) (string, error) {
-	name := path.Clean(h.Name)
-	if path.IsAbs(h.Name) || name == ".." || strings.HasPrefix(name, "../") || strings.ContainsRune(h.Name, 0) {
-		return "", fmt.Errorf("%w: %q leaves the workspace", ErrBad, h.Name)
-	}
+func (u *unpacker) make(at string, h *tar.Header) error {
 	switch h.Typeflag {
-	case tar.TypeReg, tar.TypeDir, tar.TypeSymlink:
-	default:
-		return "", fmt.Errorf("%w: %q is no file, directory or symbolic link", ErrBad, h.Name)
+	case tar.TypeDir:
+		return os.Mkdir(at, 0o700)
+	case tar.TypeSymlink:
+		return os.Symlink(h.Linkname, at)
+	case tar.TypeLink:
+		return os.Link(u.dir+"/"+h.Linkname, at)
 	}
-	if h.Mode&0o6000 != 0 {
-		return "", fmt.Errorf("%w: %q has a set-uid or set-gid bit", ErrBad, h.Name)
-	}
-	if h.Typeflag != tar.TypeDir && name == "." {
-		return "", fmt.Errorf("%w: %q is the workspace itself", ErrBad, h.Name)
-	}
-	// A parent that the archive made a symbolic link would lead elsewhere.
-	for p := path.Dir(name); p != "."; p = path.Dir(p) {
-		if info, err := u.root.Lstat(p); err == nil && !info.IsDir() {
-			return "", fmt.Errorf("%w: %q goes through %q, which is no directory", ErrBad, h.Name, p)
-		}
-	}
-	if _, err := u.root.Lstat(name); err == nil && name != "." {
-		return "", fmt.Errorf("%w: %q comes twice", ErrBad, h.Name)
-	}
-	return name, nil
+	return u.file(at, h)
 }
 
-func (u *unpacker) file(name string, h *tar.Header) error {
-	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+func (u *unpacker) file(at string, h *tar.Header) error {
+	fd, err := unix.Open(at, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return err
+		return &os.PathError{Op: "open", Path: at, Err: err}
 	}
-	u.stats.Files++
-	n, err := io.CopyBuffer(struct{ io.Writer }{f}, u.tar, u.buf)
-	u.stats.Bytes += n
+	err = u.fill(fd, h)
 	if err == nil {
-		err = f.Chmod(fs.FileMode(h.Mode).Perm())
+		err = unix.Fchmod(fd, uint32(h.Mode&0o777))
 	}
-	if cerr := f.Close(); err == nil {
+	if cerr := unix.Close(fd); err == nil {
 		err = cerr
 	}
 	if err != nil {
 		return err
 	}
-	return u.root.Chtimes(name, time.Time{}, h.ModTime)
+	return setTime(at, h)
 }
 
-// linkTime is set by path: os.Root cannot set a symbolic link's own time. Nobody
-// else writes below dir while it is filled.
-func (u *unpacker) linkTime(name string, at time.Time) error {
-	ts := unix.NsecToTimespec(at.UnixNano())
-	err := unix.UtimesNanoAt(unix.AT_FDCWD, u.dir+"/"+name, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW)
-	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+func (u *unpacker) fill(fd int, h *tar.Header) error {
+	for left := h.Size; left > 0; {
+		n, err := u.tar.Read(u.buf[:min(left, int64(len(u.buf)))])
+		left -= int64(n)
+		for p := u.buf[:n]; len(p) > 0; {
+			done, werr := unix.Write(fd, p)
+			if werr != nil && !errors.Is(werr, unix.EINTR) {
+				return werr
+			}
+			p = p[max(done, 0):]
+		}
+		if err != nil && (left > 0 || !errors.Is(err, io.EOF)) {
+			return err
+		}
+	}
+	return nil
+}
+
+// setTime sets the time of what is at a path, a symbolic link's own.
+func setTime(at string, h *tar.Header) error {
+	ts := unix.NsecToTimespec(h.ModTime.UnixNano())
+	err := unix.UtimesNanoAt(unix.AT_FDCWD, at, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW)
+	if h.Typeflag == tar.TypeSymlink && (errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS)) {
 		return nil
 	}
 	return err
@@ -316,11 +195,11 @@ func (u *unpacker) linkTime(name string, at time.Time) error {
 // directory changes its time, and its mode may forbid filling it.
 func (u *unpacker) finish() error {
 	for i := len(u.dirs) - 1; i >= 0; i-- {
-		d := u.dirs[i]
-		if err := u.root.Chtimes(d.Name, time.Time{}, d.ModTime); err != nil {
+		d := &u.dirs[i]
+		if err := setTime(d.Name, d); err != nil {
 			return err
 		}
-		if err := u.root.Chmod(d.Name, fs.FileMode(d.Mode).Perm()); err != nil {
+		if err := os.Chmod(d.Name, os.FileMode(d.Mode).Perm()); err != nil {
 			return err
 		}
 	}

@@ -378,10 +378,26 @@ digest() {
 	become sh -c '[ -f "$1" ] || exit 43; exec sha256sum <"$1"' digest "$1"
 }
 
-# stamps prints when each entry of the workspace was changed, where find can.
-stamps() {
-	drop find /workspace -mindepth 1 -printf '%T@ %P\0' 2>/dev/null
+# entries prints what is at and below $1: by one find that can print all there is
+# to know, or by names, what stat says of each, and where links lead.
+entries() {
+	if drop find / -maxdepth 0 -printf '' 2>/dev/null; then
+		printf 'find\0'
+		drop find "$1" -printf '%y %m %n %i %s %T@ %C@ %P\0%l\0' 2>/dev/null
+		exit 0
+	fi
+	printf 'stat\0'
+	drop find "$1" -print0 2>/dev/null
+	printf '\0'
+	drop find "$1" -exec stat -c '%f %h %i %s|%y|%z' {} + 2>/dev/null
+	printf '\0'
+	drop find "$1" -type l -exec sh -c 'for link; do readlink -n "$link"; printf "\000"; done' links {} + 2>/dev/null
 	exit 0
+}
+
+# modes sets modes: one and a name, and so on.
+modes() {
+	become sh -c 'while [ $# -gt 1 ]; do chmod "$1" -- "$2" 2>/dev/null; shift 2; done; exit 0' modes "$@"
 }
 
 # link makes a link that the engine does not unpack, and leaves its directory

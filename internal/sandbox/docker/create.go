@@ -75,6 +75,9 @@ func (b *Backend) createAside(ctx context.Context, img, name, set string, spec s
 	if err == nil {
 		err = s.finish(ctx, rest)
 	}
+	if err == nil && spec.Seed.Filled != nil && spec.Seed.Snapshot != nil {
+		spec.Seed.Filled(ctx, s)
+	}
 	if err != nil {
 		s.hangUp()
 		return nil, err

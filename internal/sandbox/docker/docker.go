@@ -67,7 +67,7 @@ type Config struct {
 	// Runtime is the engine's name for a container runtime, such as runsc; empty
 	// is its default.
 	Runtime string
-	// PackSeed writes a seed's directory as [sandbox.Archiver.Export] would. A
+	// PackSeed writes a seed's directory as [snapshot.Flat] does. A
 	// seed's directory is refused without it.
 	PackSeed func(ctx context.Context, dir string, w io.Writer) error
 	// OnPull, if set, is told how the pull of an image for a session stands: often

@@ -253,7 +253,7 @@ func (m missingProgram) Error() string {
 
 var programs = strings.Fields(`sh bash env sleep cat grep mkdir mkfifo mv rm ln chmod stat dd head tail wc date id du find
 	readlink sha256sum setpriv setsid touch ls cp tr yes seq test true false printf nohup timeout mount umount unshare su hostname
-	sort sed git tar kill ps tee`)
+	sort sed git tar xargs kill ps tee`)
 
 // packRoot writes an image's root directory as tar.
 func packRoot(w io.Writer, ref string) error {

@@ -12,15 +12,10 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/archive"
 )
-
-// maxWindow bounds what a stream may make the reader hold in memory, in bytes;
-// package archive has the same.
-const maxWindow = 64 << 20 // 64 MiB
 
 var errEngineStopped = errors.New("the engine takes no more")
 
@@ -33,7 +28,7 @@ func (b *Backend) fill(ctx context.Context, id string, seed sandbox.Seed) (*impo
 	}
 	defer r.Close()
 	pr, pw := io.Pipe()
-	im := &importer{out: tar.NewWriter(pw), seen: map[string]tar.Header{}, buf: make([]byte, 256<<10)}
+	im := &importer{out: tar.NewWriter(pw), dirs: map[string]tar.Header{}, buf: make([]byte, 256<<10)}
 	done := make(chan error, 1)
 	go func() {
 		err := im.copy(ctx, r)
@@ -70,22 +65,18 @@ func (b *Backend) openSeed(ctx context.Context, seed sandbox.Seed) (io.ReadClose
 	return r, nil
 }
 
-// importer reads an archive, refuses what package archive refuses, and writes
+// importer reads a tar stream, refuses what package archive refuses, and writes
 // what the engine unpacks: the same entries, owned by the command's user.
 type importer struct {
 	out   *tar.Writer
-	seen  map[string]tar.Header // by path: kind, mode and time
+	check archive.Checker
+	dirs  map[string]tar.Header // by path: mode and time
 	later []tar.Header          // links that the engine would refuse
 	buf   []byte
 }
 
 func (im *importer) copy(ctx context.Context, r io.Reader) error {
-	z, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		return err
-	}
-	defer z.Close()
-	in := tar.NewReader(z)
+	in := tar.NewReader(r)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -102,14 +93,14 @@ func (im *importer) copy(ctx context.Context, r io.Reader) error {
 		}
 	}
 	// The rest of the stream is read too: a reader that verifies it must see its end.
-	if _, err := io.Copy(io.Discard, z); err != nil {
+	if _, err := io.Copy(io.Discard, r); err != nil {
 		return err
 	}
 	return im.out.Close()
 }
 
 func (im *importer) entry(h *tar.Header, body io.Reader) error {
-	name, err := im.check(h)
+	name, err := im.check.Check(h)
 	if err != nil || name == "." {
 		return err
 	}
@@ -117,7 +108,6 @@ func (im *importer) entry(h *tar.Header, body io.Reader) error {
 		Typeflag: h.Typeflag, Name: name, Linkname: h.Linkname, Size: h.Size, Mode: h.Mode & 0o777, ModTime: h.ModTime,
 		Uid: insideUser, Gid: insideUser, Format: tar.FormatPAX,
 	}
-	im.seen[name] = out
 	switch h.Typeflag {
 	case tar.TypeSymlink:
 		if escapes(name, h.Linkname) {
@@ -125,6 +115,7 @@ func (im *importer) entry(h *tar.Header, body io.Reader) error {
 			return nil
 		}
 	case tar.TypeDir:
+		im.dirs[name] = out
 		out.Name += "/"
 	}
 	if err := im.out.WriteHeader(&out); err != nil {
@@ -141,40 +132,6 @@ func escapes(name, to string) bool {
 	return !path.IsAbs(to) && (p == ".." || strings.HasPrefix(p, "../"))
 }
 
-func (im *importer) check(h *tar.Header) (string, error) {
-	bad := func(format string) (string, error) {
-		return "", fmt.Errorf("%w: "+format, archive.ErrBad, h.Name)
-	}
-	name := path.Clean(h.Name)
-	if path.IsAbs(h.Name) || name == ".." || strings.HasPrefix(name, "../") || strings.ContainsRune(h.Name, 0) {
-		return bad("%q leaves the workspace")
-	}
-	switch h.Typeflag {
-	case tar.TypeReg, tar.TypeDir, tar.TypeSymlink:
-	default:
-		return bad("%q is no file, directory or symbolic link")
-	}
-	if h.Mode&0o6000 != 0 {
-		return bad("%q has a set-uid or set-gid bit")
-	}
-	if name == "." {
-		if h.Typeflag != tar.TypeDir {
-			return bad("%q is the workspace itself")
-		}
-		return name, nil
-	}
-	if _, ok := im.seen[name]; ok {
-		return bad("%q comes twice")
-	}
-	// A parent that the archive made a symbolic link would lead elsewhere.
-	for p := path.Dir(name); p != "."; p = path.Dir(p) {
-		if have, ok := im.seen[p]; ok && have.Typeflag != tar.TypeDir {
-			return bad("%q goes through what is no directory")
-		}
-	}
-	return name, nil
-}
-
 // finish makes what the engine could not, in the container, which runs now.
 func (s *session) finish(ctx context.Context, im *importer) error {
 	if im == nil {
@@ -183,7 +140,7 @@ func (s *session) finish(ctx context.Context, im *importer) error {
 	for _, h := range im.later {
 		dir := path.Dir(h.Name)
 		mode, at := int64(0o755), time.Now()
-		if have, ok := im.seen[dir]; ok {
+		if have, ok := im.dirs[dir]; ok {
 			mode, at = have.Mode, have.ModTime
 		}
 		_, err := s.ask(ctx, "unpacking the workspace", "link",

@@ -38,6 +38,8 @@ type session struct {
 
 	line  chan struct{} // holds a token; who has it may make a request
 	agent atomic.Pointer[agent]
+	// shut are the modes of what the newest listing found closed to its owner.
+	shut atomic.Pointer[map[string]uint32]
 
 	closing sync.Mutex
 	closed  atomic.Bool // released or destroyed: the container is not started again

@@ -235,8 +235,12 @@ func (b *Backend) fill(ctx context.Context, workspace string, seed sandbox.Seed)
 			return fmt.Errorf("opening the snapshot: %w", err)
 		}
 		defer r.Close()
-		_, err = archive.Unpack(ctx, r, workspace)
-		return err
+		if err := archive.Unpack(ctx, r, workspace); err != nil {
+			return err
+		}
+		if seed.Filled != nil {
+			seed.Filled(ctx, archive.Dir(workspace))
+		}
 	case seed.Directory != "":
 		return copySeed(ctx, seed.Directory, workspace, b.cfg.DataDir)
 	}

@@ -18,14 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/countersign/countersign/internal/sandbox"
+	"github.com/countersign/countersign/internal/sandbox/ignore"
 )
 
-// ignoreFile lists, in git's language, what a workspace leaves out besides what
-// git ignores.
-const ignoreFile = ".countersignignore"
-
 // copySeed copies src into the empty directory dst without what git or an
-// ignoreFile ignores, and without dataDir. src is only read.
+// [ignore.File] ignores, and without dataDir. src is only read.
 func copySeed(ctx context.Context, src, dst, dataDir string) error {
 	src, err := filepath.EvalSymlinks(src)
 	if err == nil {
@@ -58,12 +55,26 @@ func copySeed(ctx context.Context, src, dst, dataDir string) error {
 		if rel == ".git" || strings.HasPrefix(rel, ".git/") {
 			return false // half a repository is none
 		}
-		return within(dataDir, filepath.Join(src, rel)) || ignored.match(rel, dir) || inDataDir(src, rel)
+		return within(dataDir, filepath.Join(src, rel)) || ignored.Match(rel, dir) || inDataDir(src, rel)
 	}}
 	if err := c.copy(src); err != nil {
 		return fmt.Errorf("copying the workspace: %w", err)
 	}
 	return c.times()
+}
+
+func readIgnore(root *os.Root) (ignore.Rules, error) {
+	data, err := root.ReadFile(ignore.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ignore.Rules{}, nil
+	}
+	if err != nil {
+		return ignore.Rules{}, fmt.Errorf("reading %s: %w", ignore.File, err)
+	}
+	if len(data) > ignore.MaxFile {
+		return ignore.Rules{}, fmt.Errorf("%s is over %d bytes", ignore.File, ignore.MaxFile)
+	}
+	return ignore.Parse(string(data)), nil
 }
 
 // dataDirMarks are files that a data directory of this program has: one that lies

@@ -15,6 +15,7 @@ import (
 	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/archive"
 	"github.com/countersign/countersign/internal/sandbox/harness"
+	"github.com/countersign/countersign/internal/sandbox/snapshot"
 )
 
 // session is one open sandbox. Its state is all on disk: another process that
@@ -79,10 +80,13 @@ func (s *session) env(id string, extra map[string]string) []string {
 	return append(env, harness.Mark(s.record(id)))
 }
 
-// Export writes the workspace; see [sandbox.Archiver].
-func (s *session) Export(ctx context.Context, w io.Writer) (sandbox.Exported, error) {
-	st, err := archive.Pack(ctx, s.root.Name(), w)
-	return sandbox.Exported{Files: st.Files, Bytes: st.Bytes}, err
+// List and Read show the workspace; see [snapshot.Tree].
+func (s *session) List(ctx context.Context, each func(snapshot.Entry) error) error {
+	return archive.Dir(s.root.Name()).List(ctx, each)
+}
+
+func (s *session) Read(ctx context.Context, names []string, each func(string, int64, io.Reader) error) error {
+	return archive.Dir(s.root.Name()).Read(ctx, names, each)
 }
 
 // Release ends running execs. An idle local sandbox costs only its disk.
