@@ -48,6 +48,9 @@ func runMake(c *call, _ *spec, _ parsed) {
 		}
 	}
 	c.makefiles(dir, p)
+	for _, w := range p.values("-I") {
+		(&call{s: dir, name: c.name}).includeDir(w)
+	}
 	var targets []word
 	for _, w := range p.operands {
 		name, val, ok := strings.Cut(w.text, "=")
@@ -82,6 +85,18 @@ func runMake(c *call, _ *spec, _ parsed) {
 }
 
 var makeSpec = mustSpec("make | full | v* | -B,--always-make -C,--directory: -d --debug? -e! -f,--file,--makefile:r -h,--help -i,--ignore-errors -I,--include-dir:r -j,--jobs? -k,--keep-going -l,--load-average? -L,--check-symlink-times -n,--just-print,--dry-run,--recon -o,--old-file: -O,--output-sync? -p,--print-data-base -q,--question -r,--no-builtin-rules -R,--no-builtin-variables -s,--silent,--quiet --no-silent -S,--no-keep-going,--stop -t,--touch --trace -v,--version -w,--print-directory --no-print-directory -W,--what-if: --warn-undefined-variables -E,--eval:! --environment-overrides! --jobserver-style:! --shuffle?")
+
+// includeDir judges a directory from which make takes more of its rules.
+func (c *call) includeDir(w word) {
+	if !w.lit {
+		c.raise(Risky, "%s takes rules from `%s`, which is only known when it runs", c.by(), w.show())
+	}
+	for _, p := range c.s.resolve(w.path()) {
+		if pl := c.s.placeOf(p); pl != placeWorkspace && pl != placeRoot {
+			c.raise(Risky, "%s takes rules from `%s`, outside the workspace", c.by(), p)
+		}
+	}
+}
 
 // makefiles records the files that make reads first.
 func (c *call) makefiles(dir *scope, p parsed) {
@@ -293,6 +308,14 @@ func runCmake(c *call, _ *spec, p parsed) {
 			c.raise(Risky, "%s is given `%s`, which may change what it runs", c.by(), w.show())
 		}
 	}
+	if _, tail := cutTail(c.args); len(tail) > 0 {
+		c.tailOptions(tail, []string{"-k", "-v", "-d", "-s", "--silent", "--quiet", "--verbose", "--no-print-directory"})
+		for _, w := range tail {
+			if w.lit && !strings.HasPrefix(w.text, "-") && !isNumber(w.text) {
+				c.targetList([]word{w}, "target")
+			}
+		}
+	}
 	if t, ok := p.value("--target"); ok {
 		c.targetList([]word{t}, "target")
 		return
@@ -346,6 +369,9 @@ func runGradle(c *call, _ *spec, p parsed) {
 }
 
 func runDotnet(c *call, _ *spec, p parsed) {
+	if _, tail := cutTail(c.args); len(tail) > 0 {
+		c.raise(Risky, "%s is given settings after `--`, which may name code to load", c.by())
+	}
 	c.subTargets(p, []string{"build", "test", "format", "msbuild", "vstest"}, []string{"list", "sln", "help"})
 }
 
@@ -384,6 +410,8 @@ func (c *call) jsTool(args []word) bool {
 			if strings.HasPrefix(w.text, "http") {
 				c.host(w)
 				c.raise(Critical, "%s runs what it downloads", c.by())
+			} else if !strings.HasPrefix(w.text, "-") {
+				c.toolPath(w, true)
 			}
 		}
 	}
@@ -487,6 +515,8 @@ func runCompiler(c *call, _ *spec, _ parsed) {
 			c.raise(Risky, "`%s` may add an option to %s that is only known when it runs", w.show(), c.by())
 		case i > 0 && c.args[i-1].is("-o", "-d", "--out-dir"):
 			c.write(w)
+		case i > 0 && c.args[i-1].is("-cp", "-classpath"):
+			c.classPath(w)
 		case t == "-o", t == "-d", t == "--out-dir", t == "--edition", t == "-O", t == "-g", t == "--test", t == "-cp", t == "-classpath", t == "-Wall", t == "-c", t == "--crate-type", t == "--emit", t == "-nowarn", t == "-include-runtime":
 		case strings.HasPrefix(t, "--edition="), strings.HasPrefix(t, "--crate-type="), strings.HasPrefix(t, "-Xlint"), strings.HasPrefix(t, "--emit=") && !strings.ContainsAny(t[7:], "=/"):
 		case strings.HasPrefix(t, "-"):

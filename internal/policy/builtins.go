@@ -88,7 +88,7 @@ func (s *scope) assignElement(name string, f flow) {
 
 func runRead(c *call) {
 	c.out = flow{known: true}
-	names := 0
+	names, whole := 0, false // whole: it reads up to a NUL
 	v := variable{class: c.in.class, flow: taint(c.in)}
 	if line, _, _ := strings.Cut(c.in.text, "\n"); c.in.known && !strings.Contains(line, "\\") {
 		// Only right for the last name, and for that one it is what matters.
@@ -103,7 +103,9 @@ func runRead(c *call) {
 			continue
 		}
 		if len(w.text) < 2 || w.text[0] != '-' {
-			names++
+			if names++; !whole || names > 1 {
+				v.class = class{num: v.num, noDash: v.noDash} // a line, or a field of one
+			}
 			c.setName(w, v)
 			continue
 		}
@@ -119,8 +121,11 @@ func runRead(c *call) {
 					i++
 					val = c.args[i]
 				}
-				if w.text[k] == 'a' {
+				switch w.text[k] {
+				case 'a':
 					c.setName(val, variable{flow: v.flow})
+				case 'd':
+					whole = val.is("")
 				}
 				k = len(w.text)
 			default:
@@ -236,7 +241,9 @@ func runShopt(c *call) {
 			set = false
 		case w.is("dotglob"):
 			c.s.dotglob = set
-		case w.is("globstar", "nullglob", "failglob", "extglob", "nocasematch", "lastpipe", "inherit_errexit", "globskipdots", "xpg_echo", "pipefail", "checkwinsize", "globasciiranges"):
+		case w.is("lastpipe"):
+			c.s.lastpipe = set
+		case w.is("globstar", "nullglob", "failglob", "extglob", "nocasematch", "inherit_errexit", "globskipdots", "xpg_echo", "pipefail", "checkwinsize", "globasciiranges"):
 		default:
 			c.raise(Risky, "%s changes the option `%s`", c.by(), w.show())
 		}
@@ -325,6 +332,7 @@ func (c *call) declWord(w word, export bool) {
 	}
 	name, val, ok := strings.Cut(w.text, "=")
 	if !ok {
+		c.s.ownGit = c.s.ownGit || !export && strings.HasPrefix(name, "GIT_")
 		if c.s.nameOperand(w, c.name) && export {
 			if v, set := c.s.vars[name]; set {
 				v.exported = true
@@ -535,6 +543,7 @@ func runExec(c *call) {
 			break
 		}
 		if strings.Trim(t[1:], "cl") == "" {
+			c.s.ownGit = c.s.ownGit || strings.Contains(t, "c")
 			continue
 		}
 		if t == "-a" && len(args) > 0 {

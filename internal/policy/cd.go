@@ -2,6 +2,7 @@ package policy
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -235,9 +236,52 @@ func runTrap(c *call) {
 		return
 	}
 	c.silent = true
-	c.s.child().shellTrap(c, args[0])
-	if !args[0].is("", "-") && len(c.s.j.traps) < maxListed {
+	if args[0].is("", "-") {
+		return
+	}
+	c.midwayTrap(args[0], args[1:])
+	if len(c.s.j.traps) < maxListed {
 		c.s.j.traps = append(c.s.j.traps, trapped{body: args[0], at: c.s.child(), name: c.name})
+	}
+}
+
+// midwayTrap judges a trap's body where it is set. One for anything but the end
+// may run between any two commands that follow, so what it changes may hold.
+func (c *call) midwayTrap(body word, signals []word) {
+	s := c.s
+	after := s.child()
+	after.shellTrap(c, body)
+	for _, w := range signals {
+		if w.is("EXIT", "0") {
+			continue
+		}
+		s.unsettle(after)
+		return
+	}
+}
+
+// unsettle makes what a trap changes unknown from here on: it may change it
+// again at any time.
+func (s *scope) unsettle(after *scope) {
+	j := s.j
+	for name, v := range after.vars {
+		old, ok := s.vars[name]
+		if ok && old.known && v.known && old.val == v.val {
+			continue
+		}
+		if j.unsure == nil {
+			j.unsure = map[string]flow{}
+		}
+		j.unsure[name] = j.unsure[name].with(old.flow).with(v.flow)
+	}
+	for name, fn := range after.funcs {
+		if s.funcs[name] != fn {
+			s.raise(Risky, "a trap declares the function `%s`", clip(name, 60))
+		}
+	}
+	if after.cwdUnknown != s.cwdUnknown || !slices.Equal(after.cwds, s.cwds) {
+		j.astray = true
+		s.loseCwd()
 	}
 }
 

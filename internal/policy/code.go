@@ -12,6 +12,8 @@ perl ruby php lua luajit Rscript R julia groovy scala elixir erl ghci runghc run
 node nodejs bun deno ts-node tsx | raw node | v* |
 vi vim nvim view vimdiff rvim ex ed emacs nano pico joe micro kak helix hx | raw editor | v* |
 sqlite3 sqlite duckdb | raw sql | v* |
+java | raw java | v* |
+jar | raw jar | v* |
 bc dc | calc | R* | -l,--mathlib -q,--quiet -s,--standard -w,--warn -e,--expression: -f,--file! -i! -x
 `
 
@@ -289,6 +291,9 @@ func runPython(c *call, _ *spec, _ parsed) {
 		c.pythonModule(args[1].text, args[2:])
 		return
 	}
+	if c.manageTests(args) {
+		return
+	}
 	c.interpreter()
 }
 
@@ -299,6 +304,7 @@ func (c *call) pythonModule(name string, rest []word) {
 		c.out = c.s.run(append(lits("python-m-"+name), rest...), c.in, runOpts{noFuncs: true, noShell: true})
 		return
 	case "json.tool":
+		c.pythonFirst()
 		n := 0
 		for _, w := range rest {
 			if w.lit && strings.HasPrefix(w.text, "-") {
@@ -313,13 +319,18 @@ func (c *call) pythonModule(name string, rest []word) {
 		return
 	case "site", "sysconfig", "platform", "this", "tokenize", "calendar", "ast", "tabnanny", "pyclbr":
 		c.raise(Safe, "%s shows what `%s` prints", c.by(), name)
+		c.pythonFirst()
+		return
+	case "venv":
+		c.pythonVenv(rest)
 		return
 	case "pip":
+		c.pythonFirst()
 		c.silent = true
 		c.out = c.s.run(append(lits("pip"), rest...), c.in, runOpts{noFuncs: true, noShell: true})
 		return
 	}
-	if name == "venv" || name == "ensurepip" {
+	if name == "ensurepip" {
 		c.s.j.install = true
 	}
 	c.raise(Risky, "%s runs the module `%s`", c.by(), clip(name, 60))
@@ -327,6 +338,55 @@ func (c *call) pythonModule(name string, rest []word) {
 		c.code(w.script())
 	}
 }
+
+// pythonFirst: python -m looks for modules in the working directory before its
+// own, so it may run what lies there.
+func (c *call) pythonFirst() {
+	if c.s.remote != "" || !c.s.j.env.Isolated {
+		c.raise(Risky, "%s loads modules from the working directory first, and nothing confines it here", c.by())
+	}
+}
+
+var venvSpec = mustSpec("python-m-venv | | w* | --system-site-packages --symlinks --copies --without-pip --prompt: -h,--help")
+
+// pythonVenv judges making an environment: python's own files, copied into new
+// directories. Emptying one, or upgrading from the network, asks.
+func (c *call) pythonVenv(rest []word) {
+	c.s.j.install = true
+	c.build()
+	p := c.parse(venvSpec, rest)
+	c.byRole(venvSpec, p.operands)
+	for _, w := range p.operands {
+		for _, path := range c.s.resolve(w.path()) {
+			if pl := c.s.placeOf(path); pl != placeWorkspace {
+				c.raise(Risky, "%s fills `%s`", c.by(), c.s.rel(path))
+			}
+		}
+	}
+}
+
+// manageTests judges the commands of Django's manage.py that test and check the
+// workspace's own code, as task runners' targets are.
+func (c *call) manageTests(args []word) bool {
+	if len(args) < 2 || !args[0].lit || args[0].byName() != "manage.py" || !args[1].is("test", "check") {
+		return false
+	}
+	paths := c.s.resolve(args[0].text)
+	if len(paths) != 1 || c.s.placeOf(paths[0]) != placeWorkspace || c.s.downloaded(paths[0]) {
+		return false
+	}
+	p := c.parse(manageSpec, args[2:])
+	c.toolPaths(manageSpec, p)
+	c.operand(paths[0])
+	c.fileWritten(paths[0])
+	c.build()
+	return true
+}
+
+var manageSpec = mustSpec("manage.py | build | v* | -v,--verbosity: --failfast --parallel? --keepdb -k: --tag: --exclude-tag: --noinput --no-input --no-color --force-color --timing --deploy --fail-level: -t: --shuffle? --reverse --traceback")
+
+// byName is the last component of a path.
+func (w word) byName() string { return w.text[strings.LastIndexByte(w.text, '/')+1:] }
 
 // runNode knows the subcommands of bun and deno that test and check.
 func runNode(c *call, _ *spec, _ parsed) {
@@ -336,8 +396,14 @@ func runNode(c *call, _ *spec, _ parsed) {
 	}
 	if len(args) > 0 && args[0].is("--test") && c.name == "node" {
 		for _, w := range args[1:] {
-			if !w.lit && w.mayBeOption() || w.lit && strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "--test") {
+			name, val, _ := strings.Cut(w.text, "=")
+			switch {
+			case !w.lit && w.mayBeOption(), w.lit && strings.HasPrefix(w.text, "-") && !in(nodeTests, name):
 				c.raise(Risky, "%s is given `%s`, which the policy does not know as harmless", c.by(), w.show())
+			case w.lit && strings.HasPrefix(w.text, "-"):
+				c.kind(name, lit(val))
+			default:
+				c.toolPath(w, true)
 			}
 		}
 		c.build()
@@ -354,6 +420,9 @@ func runNode(c *call, _ *spec, _ parsed) {
 	}
 	c.interpreter()
 }
+
+// nodeTests are options of node's test runner that only choose and show.
+var nodeTests = []string{"--test", "--test-name-pattern", "--test-skip-pattern", "--test-only", "--test-timeout", "--test-concurrency", "--test-shard", "--test-force-exit", "--test-reporter", "--test-coverage-lines", "--experimental-test-coverage"}
 
 func runEditor(c *call, _ *spec, _ parsed) {
 	if len(c.args) == 1 && c.args[0].is("--version", "--help") {
@@ -394,6 +463,9 @@ func (c *call) editorCommand(t string) {
 // shell's dot commands.
 func runSQL(c *call, _ *spec, _ parsed) {
 	if len(c.args) == 1 && c.args[0].is("--version", "-version", "--help", "-help") {
+		return
+	}
+	if c.sqliteReads() {
 		return
 	}
 	c.raise(Risky, "%s runs statements on a database", c.by())

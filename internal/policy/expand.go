@@ -246,7 +246,19 @@ func (s *scope) cmdSubst(p *syntax.CmdSubst, quoted bool) piece {
 	if out.known && len(out.text) <= maxKnownText {
 		return piece{text: strings.TrimRight(out.text, "\n"), quoted: quoted, value: true, flow: taint(out)}
 	}
-	return piece{unknown: true, quoted: quoted, class: out.class, flow: taint(out)}
+	pc := piece{unknown: true, quoted: quoted, class: out.class, flow: taint(out)}
+	pc.temp = out.temp && s.onlyMktemp(p.Stmts)
+	return pc
+}
+
+// onlyMktemp reports whether a substitution is a call of mktemp and nothing
+// else, so that what it gives is the name of a file that it made.
+func (s *scope) onlyMktemp(stmts []*syntax.Stmt) bool {
+	if len(stmts) != 1 || len(stmts[0].Redirs) > 0 || stmts[0].Negated || stmts[0].Background {
+		return false
+	}
+	c, ok := stmts[0].Cmd.(*syntax.CallExpr)
+	return ok && len(c.Args) > 0 && len(c.Assigns) == 0 && plainText(c.Args[0]) == "mktemp" && s.funcs["mktemp"] == nil
 }
 
 // taint is what a value made from a stream still carries.
@@ -367,6 +379,7 @@ func (j *joiner) unknown(i, n int, p piece) {
 	if i == 0 {
 		w.roots, w.noDash = p.roots, p.noDash || p.num
 	}
+	w.temp = i == 0 && p.temp && p.quoted
 	w.lit = false
 	w.num = w.num && p.num
 	w.loose = w.loose || i > 0 && !p.quoted && !p.noDash && !p.num && len(p.roots) == 0
@@ -395,6 +408,7 @@ func (j *joiner) known(i int, p piece) {
 	}
 	w.num = w.num && strings.Trim(p.text, "0123456789") == ""
 	w.flat = w.flat && !strings.Contains(p.text, "..")
+	w.temp = w.temp && !strings.Contains(p.text, "..") && (p.text == "" || p.text[0] == '/' || strings.Contains(j.text.String(), "/"))
 	if i == 0 && p.text != "" {
 		w.noDash = p.text[0] != '-'
 	}

@@ -15,6 +15,9 @@ func TestFactsDecideWherePathsLead(t *testing.T) {
 	link := func(from, to string) policy.Facts {
 		return policy.Facts{Files: map[string]policy.FileFact{from: {Exists: true, IsDir: true, Resolved: to}}}
 	}
+	gitConfig := func(text string) policy.Facts {
+		return policy.Facts{Files: map[string]policy.FileFact{"/workspace/.git/config": {Exists: true, Head: []byte(text)}}}
+	}
 	for _, tc := range []struct {
 		name, command string
 		facts         policy.Facts
@@ -43,6 +46,19 @@ func TestFactsDecideWherePathsLead(t *testing.T) {
 		{"a downloaded file into a shell", "cat i.sh | sh", policy.Facts{Downloaded: map[string]bool{"/workspace/i.sh": true}}, policy.Critical},
 		{"make by its default target", "make", policy.Facts{Files: map[string]policy.FileFact{"/workspace/Makefile": {Exists: true, Head: []byte("build:\n\tgo build ./...\n")}}}, policy.Write},
 		{"make by another default target", "make", policy.Facts{Files: map[string]policy.FileFact{"/workspace/Makefile": {Exists: true, Head: []byte("deploy:\n\t./deploy\n")}}}, policy.Risky},
+		{"git with plain settings", "git diff", gitConfig("[core]\n\tbare = false\n[remote \"origin\"]\n\turl = x\n[filter \"lfs\"]\n\tclean = git-lfs clean -- %f\n"), policy.Safe},
+		{"git with an external diff", "git diff", gitConfig("[diff]\n\texternal = ./x\n"), policy.Risky},
+		{"git with a driver", "git log -p", gitConfig("[diff \"img\"]\n\ttextconv = ./x\n"), policy.Risky},
+		{"git with a filter", "git status", gitConfig("[filter \"x\"] clean = ./x\n"), policy.Risky},
+		{"git with a monitor", "git status && echo x > f", gitConfig("[core]\n\tfsmonitor = \\\n./x\n"), policy.Risky},
+		{"git with another file", "git log", gitConfig("[include]\n\tpath = ../x\n"), policy.Risky},
+		{"git with a signer", "git log", gitConfig("[gpg \"ssh\"]\n\tprogram = ./x\n"), policy.Risky},
+		{"git with a pager", "git log", gitConfig("[pager]\n\tlog = ./x\n"), policy.Risky},
+		{"git below such a repository", "cd sub/dir && git diff", gitConfig("[diff]\n\texternal = ./x\n"), policy.Risky},
+		{"git in such a directory", "git -C sub diff", gitConfig("[diff]\n\texternal = ./x\n"), policy.Risky},
+		{"a new branch in such a repository", "git switch -c x", gitConfig("[core]\n\tpager = ./x\n"), policy.Risky},
+		{"a mode that closes a file", "chmod a-x run", policy.Facts{Files: map[string]policy.FileFact{"/workspace/run": {Exists: true}}}, policy.Write},
+		{"a mode that closes a directory", "chmod 644 src", policy.Facts{Files: map[string]policy.FileFact{"/workspace/src": {Exists: true, IsDir: true}}}, policy.Risky},
 		{"a patch that is known", "patch -p1 < fix.diff", policy.Facts{Files: map[string]policy.FileFact{"/workspace/fix.diff": {Exists: true, Head: []byte("--- a/x.go\n+++ b/x.go\n@@ -1 +1 @@\n-a\n+b\n")}}}, policy.Write},
 		{"a patch of protected files", "patch -p1 < fix.diff", policy.Facts{Files: map[string]policy.FileFact{"/workspace/fix.diff": {Exists: true, Head: []byte("--- /dev/null\n+++ b/.git/hooks/pre-commit\n@@ -0,0 +1 @@\n+id\n")}}}, policy.Risky},
 	} {

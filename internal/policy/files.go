@@ -418,7 +418,33 @@ func runChmod(c *call, _ *spec, _ parsed) {
 		return
 	}
 	c.modeTier(ops[0])
+	c.closes(ops[0], ops[1:], deep)
 	c.change(ops[1:], deep)
+}
+
+// closes raises for a mode without which nobody gets into a directory.
+func (c *call) closes(mode word, ops []word, deep bool) {
+	m := mode.text
+	octal := isNumber(m)
+	who, bits, symbolic := strings.Cut(m, "-")
+	switch {
+	case !mode.lit:
+		return
+	case octal && (len(m) < 3 || (m[len(m)-3]-'0')&1 == 1):
+		return
+	case !octal && !(symbolic && strings.Contains(bits, "x") && !strings.ContainsAny(who, "go+=") && !strings.ContainsAny(bits, "+=")):
+		if !strings.Contains(m, "=") || strings.ContainsAny(m, "xX") || strings.HasPrefix(m, "g") || strings.HasPrefix(m, "o") {
+			return
+		}
+	}
+	for _, w := range ops {
+		for _, p := range c.s.resolve(w.path()) {
+			f, known := c.s.j.facts.Files[p]
+			if c.s.isDir(p) || deep || !known && !octal || known && f.Exists && f.IsDir {
+				c.raise(Risky, "%s may close the directory `%s`", c.by(), c.s.rel(p))
+			}
+		}
+	}
 }
 
 // modeTier judges a file mode: set-uid and set-gid bits give power away.

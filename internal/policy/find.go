@@ -70,7 +70,12 @@ func runFind(c *call, _ *spec, _ parsed) {
 			c.badOption(&parsed{}, w.text)
 		}
 	}
-	c.out = flow{class: found.class}
+	// Names may hold blanks and newlines: no field or line of them is known to be
+	// a whole name, only what ends in NUL is.
+	c.out = flow{}
+	if c.argHas("-print0") {
+		c.out.roots = found.roots
+	}
 	for _, w := range c.args {
 		if w.is("-printf", "-ls") {
 			c.out = flow{}

@@ -8,12 +8,13 @@ type class struct {
 	noDash bool     // does not start with "-", so it is never an option
 	job    bool     // the process ID of something that this command started
 	inside bool     // a relative path without ".." or a leading dot
+	temp   bool     // a temporary file that this command made, or a path in it
 	roots  []string // a path below one of these, spelled like them
 }
 
 // meet is what holds for a value that may be either.
 func (c class) meet(o class) class {
-	out := class{num: c.num && o.num, noDash: c.noDash && o.noDash, inside: c.inside && o.inside, job: c.job && o.job}
+	out := class{num: c.num && o.num, noDash: c.noDash && o.noDash, inside: c.inside && o.inside, job: c.job && o.job, temp: c.temp && o.temp}
 	if len(c.roots) > 0 && len(o.roots) > 0 && len(c.roots)+len(o.roots) <= 32 {
 		out.roots = append(append(out.roots, c.roots...), o.roots...)
 	}
@@ -155,7 +156,7 @@ func (w word) mayBeOption() bool {
 	if w.prefix != "" {
 		return w.prefix[0] == '-'
 	}
-	return !w.noDash && !w.num && len(w.roots) == 0
+	return !w.noDash && !w.num && (len(w.roots) == 0 || w.split)
 }
 
 // script is the word's text as a script: unknown parts as a variable.

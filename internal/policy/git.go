@@ -304,11 +304,15 @@ func (c *call) gitRead() {
 	if c.s.remote != "" || !c.s.j.env.Isolated {
 		c.raise(Risky, "%s may run what the repository's settings name, and nothing confines it here", c.by())
 	}
+	if c.s.ownGit {
+		c.raise(Risky, "%s is started without the environment that keeps the repository's settings from running commands", c.by())
+	}
 	for _, cwd := range c.s.cwds {
 		if pl := c.s.placeOf(cwd); pl != placeWorkspace && pl != placeRoot && pl != placeProtected {
 			c.raise(Risky, "%s works in `%s`, outside the workspace", c.by(), cwd)
 		}
 	}
+	c.gitSettings()
 }
 
 // gitChange judges the subcommands that change something.
@@ -345,7 +349,12 @@ func (c *call) gitChange(sub string) {
 			c.gitClone()
 		}
 		c.out = flow{net: true, from: c.name}
-	case "reset", "checkout", "restore", "switch", "clean", "rm", "revert", "merge", "rebase", "cherry-pick", "am", "apply", "stash":
+	case "checkout", "switch":
+		if c.gitNewBranch(sub) {
+			return
+		}
+		c.raise(Risky, "%s changes the working tree and may throw changes away", c.by())
+	case "reset", "restore", "clean", "rm", "revert", "merge", "rebase", "cherry-pick", "am", "apply", "stash":
 		c.raise(Risky, "%s changes the working tree and may throw changes away", c.by())
 		if has("--exec", "-x") {
 			c.suspicious(append(lits(c.name), c.args...))
@@ -359,6 +368,29 @@ func (c *call) gitChange(sub string) {
 		c.raise(Risky, "%s is not a git command that the policy knows", c.by())
 		c.suspicious(append(lits(c.name), c.args...))
 	}
+}
+
+// gitNewBranch judges checkout -b and switch -c with nothing but a name: they
+// change no file of the working tree, and run the repository's post-checkout
+// hook, which is the workspace's own code.
+func (c *call) gitNewBranch(sub string) bool {
+	args := c.args
+	if len(args) > 0 && args[0].is("-q", "--quiet") {
+		args = args[1:]
+	}
+	flag := map[string]string{"checkout": "-b", "switch": "-c"}[sub]
+	if len(args) != 2 || !args[0].is(flag) && !(sub == "switch" && args[0].is("--create")) || !args[1].lit || !branchName(args[1].text) {
+		return false
+	}
+	c.gitRead()
+	c.raise(Write, "%s makes the branch `%s`", c.by(), args[1].show())
+	return true
+}
+
+// branchName reports whether a word is a plain name of a branch.
+func branchName(t string) bool {
+	return t != "" && len(t) <= 200 && t[0] != '-' && t[0] != '.' && !strings.Contains(t, "..") && !strings.Contains(t, "//") && !strings.HasSuffix(t, "/") &&
+		strings.Trim(t, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-#+") == ""
 }
 
 func (c *call) gitRemoteArgs(has func(...string) bool) {

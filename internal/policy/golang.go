@@ -50,6 +50,7 @@ func (c *call) subcommand(table map[string]*spec, args []word, tool string) {
 	if sp.attr("gotest") {
 		for i, w := range c.args {
 			if w.is("-args", "--args") {
+				c.goTestArgs(c.args[i+1:])
 				c.args = c.args[:i]
 				break
 			}
@@ -57,6 +58,27 @@ func (c *call) subcommand(table map[string]*spec, args []word, tool string) {
 	}
 	c.spec(sp)
 }
+
+// goTestArgs judges what is passed to the test's own program, which reads go
+// test's flags there too, files to write among them.
+func (c *call) goTestArgs(args []word) {
+	for _, w := range args {
+		if !w.lit {
+			c.raise(Risky, "%s passes `%s` to the test, which is only known when it runs", c.by(), w.show())
+			continue
+		}
+		name, _, _ := strings.Cut(strings.TrimLeft(w.text, "-"), "=")
+		if strings.HasPrefix(w.text, "-") && strings.HasPrefix(name, "test.") && !in(goTestPlain, name) {
+			c.badOption(&parsed{}, w.text)
+		}
+		if strings.HasPrefix(w.text, "/") || strings.Contains(w.text, "..") {
+			c.toolPath(w, true)
+		}
+	}
+}
+
+// goTestPlain are flags of a test's program that only choose and show.
+var goTestPlain = []string{"test.v", "test.run", "test.short", "test.count", "test.bench", "test.benchtime", "test.timeout", "test.parallel", "test.cpu", "test.list", "test.failfast", "test.skip", "test.benchmem"}
 
 // goFlagsPlain are flags of go's compiler, assembler and linker that write and
 // run nothing else.

@@ -10,13 +10,13 @@ import (
 // handlers are the parts of the tables that a line cannot say, by attribute.
 func handlers() map[string]func(*call, *spec, parsed) {
 	return map[string]func(*call, *spec, parsed){
-		"cat": runCat, "tr": runTr, "decode": runDecode, "hex": runHex, "rev": runRev, "grep": runGrep, "jq": runJq, "yq": runYq, "gofmt": runGofmt, "mktemp": runMktemp,
+		"cat": runCat, "xmllint": runXmllint, "tr": runTr, "decode": runDecode, "hex": runHex, "rev": runRev, "grep": runGrep, "jq": runJq, "yq": runYq, "gofmt": runGofmt, "mktemp": runMktemp,
 		"tee": runTee, "cp": runCp, "mv": runMv, "install": runInstall, "ln": runLn, "rm": runRm, "delete": runDelete, "chmod": runChmod, "owner": runOwner,
 		"split": runSplit, "csplit": runCsplit, "patch": runPatch, "dd": runDd, "pack": runPack, "zip": runZip, "unzip": runUnzip, "sevenzip": runSevenZip, "objwrite": runObjWrite,
 		"sed": runSed, "awk": runAwk, "find": runFind, "tar": runTar, "risky-run": runRiskyRun, "pager": runPager, "date": runDate, "ps": runPs, "printenv": runPrintenv, "risky": runRiskyRead,
-		"wrap": runWrap, "coverwrap": runCoverWrap, "envlist": runEnvList, "gotestsum": runGotestsum, "env": runEnv, "busybox": runBusybox, "xargs": runXargs, "watch": runWatch, "flock": runFlock, "script": runScriptCmd, "parallel": runParallel, "strings": runStrings,
+		"wrap": runWrap, "coverwrap": runCoverWrap, "envlist": runEnvList, "gotestsum": runGotestsum, "golangci": runGolangci, "sphinx": runSphinx, "env": runEnv, "busybox": runBusybox, "xargs": runXargs, "watch": runWatch, "flock": runFlock, "script": runScriptCmd, "parallel": runParallel, "strings": runStrings,
 		"sudo": runSudo, "su": runSu, "trace": runTrace, "riskywrap": runRiskyWrap, "escape": runEscape, "shell": runShell, "ssh": runSSH, "tmux": runTmux, "envrun": runEnvRun, "at": runAt,
-		"python": runPython, "interp": runInterp, "node": runNode, "editor": runEditor, "sql": runSQL, "calc": runCalc,
+		"python": runPython, "interp": runInterp, "node": runNode, "editor": runEditor, "java": runJava, "jar": runJar, "sql": runSQL, "calc": runCalc,
 		"git": runGit, "make": runMake, "npm": runNpm, "npx": runNpx, "go": runGo, "cargo": runCargo, "targets": runTargets, "coverage": runCoverage, "pytest": runPytest,
 		"gotest": runGoBuild, "gonew": runGoBuild, "golist": runGoBuild, "gofmtpkgs": runGoBuild, "gomod": runGoMod, "gowork": runGoWork, "gotool": runGoTool, "goclean": runGoClean, "gorisky": runGoRisky,
 		"cargofmt": runCargoFmt, "ninja": runNinja, "cmake": runCmake, "meson": runMeson, "bazel": runBazel, "mvn": runMvn, "gradle": runGradle, "dotnet": runDotnet, "swift": runSwift, "zig": runZig, "mix": runMix,
@@ -141,6 +141,16 @@ func runPager(c *call, _ *spec, p parsed) {
 		if strings.HasPrefix(w.text, "+") {
 			c.raise(Risky, "%s is given the command `%s`", c.by(), w.show())
 			c.editorCommand(w.script()[1:])
+		}
+	}
+}
+
+// runXmllint judges xmllint, which reads addresses as it does files.
+func runXmllint(c *call, _ *spec, p parsed) {
+	for _, w := range append(p.operands[:len(p.operands):len(p.operands)], p.values("--schema", "--dtdvalid", "--relaxng")...) {
+		if strings.Contains(w.text, "://") {
+			c.host(w)
+			c.raise(Risky, "%s talks to another machine", c.by())
 		}
 	}
 }

@@ -9,6 +9,9 @@ import (
 func (c *call) spec(sp *spec) {
 	if len(c.args) == 1 && c.args[0].is("--help", "--version") && !sp.attr("nohelp") {
 		c.out = flow{}
+		if c.byPath {
+			c.build()
+		}
 		return
 	}
 	if sp.attr("raw") {

@@ -21,6 +21,7 @@ const (
 	roleCode   role = 'c' // code that is run
 	roleHost   role = 'h' // a host or URL
 	roleName   role = 'n' // a word that names nothing on disk
+	roleKind   role = 'k' // one of the program's own kinds of output: a path would be code
 )
 
 // argMode is whether an option takes a value.
@@ -57,6 +58,7 @@ type spec struct {
 	single  bool // long options have one dash, as Go's flag package reads them
 	numbers bool // -5 is an option
 	plus    bool // +5 is an option or operand of no harm
+	exact   bool // short options are whole words, with a value after ":" or "="
 	attrs   map[string]bool
 	tier    Tier
 	what    string // for the reason, when tier is above Safe
@@ -131,6 +133,8 @@ func parseSpec(line string) ([]string, *spec, error) {
 			sp.numbers = true
 		case "plus":
 			sp.plus = true
+		case "exact":
+			sp.exact = true
 		default:
 			sp.attrs[a] = true
 		}
@@ -233,7 +237,7 @@ func (c *call) parse(sp *spec, args []word) parsed {
 				p.operands = append(p.operands, args[i+1:]...)
 				return p
 			}
-		case sp.single:
+		case sp.single, sp.exact && !strings.HasPrefix(t, "--"):
 			i = c.parseSingle(sp, &p, args, i)
 		case strings.HasPrefix(t, "--"):
 			i = c.parseLong(sp, &p, args, i)
@@ -323,6 +327,16 @@ func (c *call) take(sp *spec, p *parsed, o *option, name string, val *word) {
 		c.write(*val)
 	case roleHost:
 		c.host(*val)
+	case roleKind:
+		c.kind(name, *val)
+	}
+}
+
+// kind judges a value that names one of the program's own reporters, loggers or
+// formats, or else code to load.
+func (c *call) kind(name string, w word) {
+	if !w.lit || strings.ContainsAny(w.text, "/\\") || strings.HasPrefix(w.text, ".") {
+		c.raise(Risky, "%s may load code given by `%s`: `%s`", c.by(), name, w.show())
 	}
 }
 
@@ -455,7 +469,10 @@ func (c *call) takeNext(sp *spec, p *parsed, o *option, name string, args []word
 func (c *call) parseSingle(sp *spec, p *parsed, args []word, i int) int {
 	t := args[i].text
 	name, val, attached := strings.Cut(t, "=")
-	if strings.HasPrefix(name, "--") {
+	if i := strings.IndexByte(t, ':'); sp.exact && i > 0 {
+		name, val, attached = t[:i], t[i+1:], true
+	}
+	if strings.HasPrefix(name, "--") && !sp.exact {
 		name = name[1:]
 	}
 	o, ok := sp.opts[name]

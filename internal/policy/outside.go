@@ -7,7 +7,7 @@ var toolAttrs = []string{"build", "cmake", "meson", "mvn", "gradle", "dotnet", "
 
 // toolStops are first words with which build and test tools do something else:
 // download, serve, clean.
-var toolStops = []string{"install", "uninstall", "codegen", "open", "start", "stop", "restart", "clean", "cache", "migrate", "clear-result-cache", "self", "self-update", "server", "show-report", "merge-reports", "init", "upgrade", "update", "publish", "deploy", "explain-cache"}
+var toolStops = []string{"install", "uninstall", "codegen", "open", "start", "stop", "restart", "clean", "cache", "migrate", "clear-result-cache", "self", "self-update", "server", "show-report", "merge-reports", "init", "upgrade", "update", "publish", "deploy", "explain-cache", "custom"}
 
 // toolPaths judges what a build or test tool is pointed at: code outside the
 // workspace is others' code, and a protected file may be rewritten.
@@ -32,13 +32,22 @@ func (c *call) toolPaths(sp *spec, p parsed) {
 	}
 }
 
+// toolPath judges one path that a build or test tool is pointed at, as an
+// operand or as an option's value.
 func (c *call) toolPath(w word, operand bool) {
 	t, _, _ := strings.Cut(w.text, "::")
 	if operand && strings.HasPrefix(t, "@") && len(t) > 1 {
 		c.raise(Risky, "%s takes options from `%s`", c.by(), w.show())
 	}
-	if !w.lit || w.glob || t == "" {
+	if !w.lit {
+		c.toolUnknown(w, operand)
 		return
+	}
+	if w.glob || t == "" {
+		return
+	}
+	if in(labelTools, c.name) && strings.HasPrefix(t, "//") {
+		return // a label, not a path
 	}
 	far := strings.HasPrefix(t, "/") && !strings.HasPrefix(t, "//")
 	for _, part := range strings.Split(t, "/") {
@@ -54,6 +63,33 @@ func (c *call) toolPath(w word, operand bool) {
 		case pl != placeWorkspace && pl != placeRoot && pl != placeProtected && pl != placeNull && pl != placeScratch:
 			c.raise(Risky, "%s is given `%s`, outside the workspace", c.by(), p)
 		}
+	}
+}
+
+// labelTools name what they build from the workspace's root, as //dir:name.
+var labelTools = []string{"bazel", "bazelisk", "buck", "buck2", "pants", "please"}
+
+// nameTools take names of tests and packages, not paths, and find nothing
+// outside their module.
+func nameTools(name string) bool {
+	return strings.HasPrefix(name, "go ") || strings.HasPrefix(name, "cargo ") || in(labelTools, name)
+}
+
+// toolUnknown judges a word that is only known when the tool runs: it may name
+// code outside the workspace, which the tool would run or rewrite.
+func (c *call) toolUnknown(w word, operand bool) {
+	if !operand || nameTools(c.name) || w.num || w.psub != nil || w.out || w.flat || w.inside && !w.split {
+		return
+	}
+	paths, _ := c.s.targets(w)
+	for _, p := range paths {
+		if !c.s.inWorkspace(p) {
+			c.raise(Risky, "%s is given what is found below `%s`, outside the workspace", c.by(), p)
+			return
+		}
+	}
+	if len(paths) == 0 || w.split {
+		c.raise(Risky, "%s is given `%s`, which may lie outside the workspace", c.by(), w.show())
 	}
 }
 

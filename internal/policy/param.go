@@ -24,6 +24,9 @@ type variable struct {
 
 // variable returns what is known about name.
 func (s *scope) variable(name string) variable {
+	if f, ok := s.j.unsure[name]; ok {
+		return variable{set: true, flow: f}
+	}
 	if v, ok := s.vars[name]; ok {
 		return v
 	}

@@ -164,6 +164,10 @@ func (s *scope) targets(w word) (paths []string, known bool) {
 
 // writeTo judges writing to a path and returns what it means when known.
 func (s *scope) writeTo(w word, by string) []string {
+	if w.temp && !w.glob && s.remote == "" {
+		s.raise(Write, "%s writes to a temporary file that this command makes", by)
+		return nil
+	}
 	paths, known := s.targets(w)
 	s.throughLink(w.path(), by)
 	for _, p := range paths {
@@ -232,6 +236,10 @@ func (s *scope) writePlace(p, by string) {
 // remove judges deleting a path. all says that what lies below goes too, named
 // that the path is spelled out and the deletion is not forced.
 func (s *scope) remove(w word, by string, all, named bool) {
+	if w.temp && w.text == "" && !w.glob && s.remote == "" {
+		s.raise(Write, "%s deletes a temporary file that this command made", by)
+		return
+	}
 	paths, known := s.targets(w)
 	s.throughLink(w.path(), by)
 	for _, p := range paths {

@@ -51,6 +51,10 @@ var protectedNames = []string{
 	"CODEOWNERS", ".ripgreprc", ".curlrc", ".wgetrc", ".direnv/", ".tool-versions", "policy.yaml", "countersign.yaml", ".countersign/",
 }
 
+// protectedPairs are protected by a name in a directory of a name. Where package
+// managers put a project's tools, each stands for the tool of its name.
+var protectedPairs = []string{"tools/bazel", ".config/git", ".config/mise", ".config/pip", "node_modules/.bin", ".venv/bin", "venv/bin", "vendor/bin"}
+
 // startupNames are read by shells and logins from the home directory.
 var startupNames = []string{
 	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout",
@@ -183,10 +187,10 @@ func (s *scope) protected(rel string) bool {
 			return true
 		}
 	}
-	if !strings.Contains(rel, "tools/") && !strings.Contains(rel, ".config/") {
+	if !strings.Contains(rel, "tools/") && !strings.Contains(rel, ".config/") && !strings.Contains(rel, "bin") {
 		return s.j.p.protectedPath(given)
 	}
-	for _, two := range []string{"tools/bazel", ".config/git", ".config/mise", ".config/pip"} {
+	for _, two := range protectedPairs {
 		if strings.Contains("/"+rel+"/", "/"+two+"/") {
 			return true
 		}

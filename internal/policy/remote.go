@@ -45,6 +45,9 @@ func runRemote(c *call, _ *spec, _ parsed) {
 		c.formatted()
 		return
 	}
+	if c.checksHere() {
+		return
+	}
 	c.raise(Risky, "%s acts on machines or services elsewhere", c.by())
 	if len(c.args) > 0 {
 		c.sub = c.args[0].text
@@ -61,6 +64,32 @@ func runRemote(c *call, _ *spec, _ parsed) {
 	c.suspicious(append(lits(c.name), c.args...))
 	c.out = flow{net: true, from: c.name}
 }
+
+// checksHere judges the forms of remote tools that only check the workspace's own
+// files, with what is installed there.
+func (c *call) checksHere() bool {
+	if len(c.args) == 0 {
+		return false
+	}
+	switch {
+	case c.args[0].is("validate") && in([]string{"terraform", "tofu"}, c.name):
+		c.parse(terraformValidate, c.args[1:])
+	case c.args[0].is("lint") && c.name == "helm":
+		p := c.parse(helmLint, c.args[1:])
+		for _, w := range p.operands {
+			c.toolPath(w, true)
+		}
+	default:
+		return false
+	}
+	c.build()
+	return true
+}
+
+var (
+	terraformValidate = mustSpec("terraform-validate | single | - | -json -no-color -no-tests -test-directory:")
+	helmLint          = mustSpec("helm-lint | | v* | --strict --quiet --with-subcharts -f,--values:r --set: --debug")
+)
 
 // remoteWord judges one word of a remote tool's command line.
 func (c *call) remoteWord(i int, w word) {
@@ -234,10 +263,24 @@ func runSystem(c *call, _ *spec, _ parsed) {
 			}
 		}
 	}
-	if c.args[0].is("list", "search", "show", "info", "policy", "depends", "rdepends", "madison", "-l", "-L", "-s", "-S", "--list", "--listfiles", "--search", "--print-architecture", "-p") && in([]string{"apt", "dpkg", "apt-cache", "brew"}, c.name) && c.name != "brew" {
+	if c.systemReads() {
 		return
 	}
 	c.raise(Risky, "%s changes the system's programs", c.by())
+}
+
+// systemReads reports whether a call of a package manager only lists or shows.
+func (c *call) systemReads() bool {
+	if !in([]string{"apt", "dpkg", "apt-cache"}, c.name) ||
+		!c.args[0].is("list", "search", "show", "info", "policy", "depends", "rdepends", "madison", "showpkg", "pkgnames", "stats", "-l", "-L", "-s", "-S", "--list", "--listfiles", "--search", "--print-architecture", "-p") {
+		return false
+	}
+	for _, w := range c.args[1:] {
+		if w.mayBeOption() && !w.is("--installed", "--upgradable", "--all-versions", "-a", "-n", "--names-only", "-q", "-qq", "-f", "--full", "-i", "--installed-size") {
+			return false
+		}
+	}
+	return true
 }
 
 // runPackages judges language package managers.
@@ -495,6 +538,22 @@ func runPkgQuery(c *call, _ *spec, p parsed) {
 	c.raise(Risky, "%s changes the system's programs", c.by())
 }
 
+// tempName reports whether mktemp makes its file directly in the directory for
+// temporary files.
+func tempName(p parsed) bool {
+	if len(p.operands) == 0 {
+		return true
+	}
+	t := p.operands[0].text
+	if !p.has("-t") {
+		t = strings.TrimPrefix(t, "/tmp/")
+		if t == p.operands[0].text {
+			return false
+		}
+	}
+	return !strings.Contains(t, "/")
+}
+
 func runMktemp(c *call, sp *spec, p parsed) {
 	if d, ok := p.value("-p"); ok {
 		c.write(d)
@@ -508,4 +567,5 @@ func runMktemp(c *call, sp *spec, p parsed) {
 		c.raise(Write, "%s makes an empty file or directory for itself", c.by())
 	}
 	c.out = flow{class: class{noDash: c.printsPlain(sp, p)}}
+	c.out.temp = c.out.noDash && !p.has("-u") && !p.bad && tempName(p)
 }

@@ -51,6 +51,9 @@ type judge struct {
 	traps []trapped           // traps that it set
 	later map[string]variable // what it assigned after that
 	moved bool                // it changed its directory after that
+
+	unsure map[string]flow // variables that a trap may change at any time
+	astray bool            // a trap may change the directory at any time
 }
 
 func (j *judge) raise(seg int, t Tier, text string) {
@@ -129,6 +132,8 @@ type scope struct {
 	argsKnown  bool
 	argsClass  class
 	dotglob    bool
+	lastpipe   bool     // a pipe's last command runs in this shell
+	ownGit     bool     // git is started without the settings that the exec gives it
 	calls      int      // functions being called
 	failed     []string // where it still is if the cd before failed
 	unsure     bool     // a pushd may have failed
@@ -238,7 +243,7 @@ func (s *scope) merge(o *scope) {
 	for k, f := range o.funcs {
 		s.funcs[k] = f
 	}
-	s.dotglob = s.dotglob || o.dotglob
+	s.dotglob, s.lastpipe, s.ownGit = s.dotglob || o.dotglob, s.lastpipe || o.lastpipe, s.ownGit || o.ownGit
 	if !o.argsKnown {
 		s.argsKnown = false
 	}
@@ -269,6 +274,10 @@ func (s *scope) addCwd(dir string) {
 }
 
 func (s *scope) setCwd(dir string) {
+	if s.j.astray {
+		s.loseCwd()
+		return
+	}
 	if len(s.cwds) == 1 && !s.cwdUnknown {
 		s.oldpwd = s.cwds[0]
 	} else {

@@ -119,7 +119,7 @@ func (c *call) shellOptions() ([]word, shellFlags) {
 		}
 		takes := c.shellCluster(t, &o)
 		for ; takes > 0 && len(args) > 0; takes-- {
-			if args[0].is("expand_aliases", "privileged", "emacs", "vi", "history") {
+			if args[0].is("expand_aliases", "lastpipe", "privileged", "emacs", "vi", "history") {
 				c.raise(Risky, "%s changes the option `%s`", c.by(), args[0].show())
 			}
 			args = args[1:]
@@ -156,6 +156,9 @@ func (c *call) shellCluster(t string, o *shellFlags) int {
 
 // runSSH judges a command that runs on another machine.
 func runSSH(c *call, _ *spec, _ parsed) {
+	if len(c.args) == 1 && c.args[0].is("-V") {
+		return
+	}
 	c.raise(Risky, "%s acts on another machine", c.by())
 	p := c.parse(sshSpec, c.args)
 	for _, o := range p.values("-o") {

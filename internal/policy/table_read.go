@@ -80,7 +80,10 @@ pgrep pidof | mild names num | n* | -d,--delimiter: -l,--list-name -a,--list-ful
 pstree | mild names | n* | -a -c -h -l -n -p -s -u -A -U
 top htop | mild batch names | - | -b -n: -d: -p: -u: -o: -c -H -i -w: -1
 vmstat iostat mpstat | mild names | v* | -a -d -s -S: -w -x -k -m -h
-lscpu lsblk lsmem lspci lsusb lsmod lsof lsns lsipc lslogins lsattr findmnt | mild names | n* | -a,--all -b,--bytes -J,--json -e,--extended? -p,--parse? -f -o,--output: -l,--list -n,--noheadings -t -d -x,--hex -v -i -P -u: -c: -h --help -V,--version -k -m -s -R
+lsof | mild names exact | n* | -n -P -i? -nP -Pn -p: -u: -c: -t -a -l -b -w -U -d: -s? -sTCP? -sUDP? -iTCP -iUDP -F? -R -h -v
+journalctl | full | n* | --no-pager -n,--lines? -r,--reverse -u,--unit: --user-unit: -p,--priority: -S,--since: -U,--until: -g,--grep: -k,--dmesg -b,--boot? -o,--output: -x,--catalog -q,--quiet --utc -a,--all -e,--pager-end -t,--identifier: --system --user --no-hostname --list-boots --disk-usage -N,--fields -F,--field: -f,--follow --no-full --no-tail -h,--help --version --vacuum-size:! --vacuum-time:! --vacuum-files:! --rotate! --flush! --sync! --relinquish-var! --smart-relinquish-var! --setup-keys! --update-catalog! --file:! -D,--directory:! --root:! --image:! -M,--machine:! --cursor-file:!
+csvcut csvgrep csvlook csvstat csvsort csvjoin csvstack csvclean csvformat csvjson | mild | r* | -n,--names -c,--columns: -C,--not-columns: -d,--delimiter: -t,--tabs -q,--quotechar: -e,--encoding: -H,--no-header-row -S,--skipinitialspace -l,--linenumbers -m,--match: -r,--regex: -i,--invert-match -I,--no-inference --max-rows: --max-columns: --max-column-width: -f,--file:r --json --csv --count --unique --nulls --min --max --sum --mean --median --stdev --freq --outer --left --right -T,--out-tabs -D,--out-delimiter: -v,--verbose -h,--help --version
+lscpu lsblk lsmem lspci lsusb lsmod lsns lsipc lslogins lsattr findmnt | mild names | n* | -a,--all -b,--bytes -J,--json -e,--extended? -p,--parse? -f -o,--output: -l,--list -n,--noheadings -t -d -x,--hex -v -i -P -u: -c: -h --help -V,--version -k -m -s -R
 dmesg | risky | - |
 printenv | raw printenv | v* |
 getconf | mild names nodash | n* | -a -v:
@@ -97,7 +100,7 @@ readelf | mild | r* | -a,--all -h,--file-header -l,--program-headers,--segments 
 size | mild | r* | -A -B -o -d -x -t --format: --radix:
 jq gojq jaq | jq globsafe | v R* | -n,--null-input -R,--raw-input -s,--slurp -c,--compact-output -r,--raw-output --raw-output0 -j,--join-output -a,--ascii-output -S,--sort-keys -C,--color-output -M,--monochrome-output --tab --indent: --unbuffered --stream --stream-errors --seq -e,--exit-status -h,--help -V,--version --arg:2v --argjson:2v --slurpfile:2r --rawfile:2r --args --jsonargs -f,--from-file!
 yq | yq | v R* | -P,--prettyPrint -r,--unwrapScalar -o,--output-format: -p,--input-format: -j,--tojson -n,--null-input -N,--no-doc -c -y -i,--inplace! -s! -e,--exit-status -C,--colors -M,--no-colors -I,--indent: --arg:
-xmllint | | r* | --format --noout --xpath: --nonet --version --html --huge --recover --encode: --c14n --pretty: -o,--output:w --schema:r --dtdvalid:r --relaxng:r
+xmllint | xmllint | r* | --format --noout --xpath: --nonet --version --html --huge --recover --encode: --c14n --pretty: -o,--output:w --schema:r --dtdvalid:r --relaxng:r
 tidy | | r* | -q -e -xml -i -m! -utf8
 less more most | pager | r* | -a -A -c -e -E -f -F -g -G -i -I -J -m -M -n -N -q -Q -r -R -s -S -u -U -w -W -X -x: -z: -p: -h: -j: -b: -P: --no-init --quit-if-one-screen --RAW-CONTROL-CHARS -K! -o:w -O:w -k! -t! -T!
 bat batcat | | r* | -p,--plain -n,--number -l,--language: -r,--line-range: --style: --color: --theme: --paging: -A,--show-all --wrap: --decorations: -P --tabs: -H,--highlight-line: --list-languages --list-themes

@@ -21,7 +21,7 @@ patch | patch | r r | -p,--strip: -i,--input:r -R,--reverse -N,--forward -s,--si
 dd | raw dd | v* |
 gzip gunzip pigz unpigz bzip2 bunzip2 xz unxz lzma unlzma zstd unzstd lz4 compress uncompress brotli | pack globsafe | r* | -c,--stdout,--to-stdout -d,--decompress,--uncompress -f,--force -k,--keep -l,--list -n,--no-name -N,--name -q,--quiet -r,--recursive! --rsyncable -S,--suffix: -t,--test -v,--verbose -V,--version -1,--fast -2 -3 -4 -5 -6 -7 -8 -9,--best -0 -e,--extreme -T,--threads: -z,--compress -h,--help -o:w --rm! -19 --ultra --long?
 tar bsdtar gtar | raw tar | v* |
-zip | zip | v* | -r,--recurse-paths -q,--quiet -v,--verbose -j,--junk-paths -9 -0 -1 -6 -u,--update -x,--exclude: -i: -y,--symlinks -D -X -d! -m! -T! -TT! --unzip-command:x -O:w --out:w -b! -@ -e! -P! -l -s! -f
+zip | zip | v* | -r,--recurse-paths -q,--quiet -v,--verbose -j,--junk-paths -9 -0 -1 -6 -u,--update -x,--exclude: -i: -y,--symlinks -D -X -d! -m! -T! -TT! --unzip-command:x -O:w --out:w -b! -@! -e! -P! -l -s! -f
 unzip | unzip | v v* | -l -t -v -Z -p -c -q -qq -n -o -j -d: -x: -a -C -L -X! -K! -:!
 7z 7za 7zr | raw sevenzip | v* |
 cpio pax ar | risky-run | v* |

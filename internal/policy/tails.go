@@ -32,6 +32,9 @@ func (c *call) tailArgs(tail []word) {
 		}
 	default:
 		c.scriptArgs(tail)
+		for _, w := range tail {
+			c.toolPath(w, true)
+		}
 		c.tailOptions(tail, []string{"-v", "-q", "-x", "-k", "-s", "-vv", "--verbose", "--quiet", "--lf", "--ff"})
 	}
 }
@@ -70,6 +73,24 @@ func runGotestsum(c *call, _ *spec, _ parsed) {
 	if _, tail := cutTail(c.args); len(tail) > 0 {
 		sub := *c
 		sub.subcommand(c.s.j.p.tables.golang, append(lits("test"), tail...), "go")
+	}
+}
+
+// runGolangci judges golangci-lint: a format may name the file that it goes to.
+func runGolangci(c *call, _ *spec, p parsed) {
+	for _, w := range p.values("--out-format") {
+		for _, f := range strings.Split(w.text, ",") {
+			if _, file, ok := strings.Cut(f, ":"); ok && file != "stdout" && file != "stderr" {
+				c.write(lit(file))
+			}
+		}
+	}
+}
+
+// runSphinx judges sphinx-build, which writes its second operand.
+func runSphinx(c *call, _ *spec, p parsed) {
+	if len(p.operands) > 1 {
+		c.write(p.operands[len(p.operands)-1])
 	}
 }
 

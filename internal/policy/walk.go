@@ -128,7 +128,13 @@ func (s *scope) binary(b *syntax.BinaryCmd, in flow) flow {
 	case syntax.Pipe, syntax.PipeAll:
 		s.bombPipe(b)
 		out := s.child().stmt(b.X, in)
-		return s.child().stmt(b.Y, out)
+		if !s.lastpipe {
+			return s.child().stmt(b.Y, out)
+		}
+		before := s.child()
+		out = s.stmt(b.Y, out)
+		s.merge(before)
+		return out
 	}
 	out := s.stmt(b.X, in)
 	failed := s.failed
@@ -252,6 +258,8 @@ func (s *scope) loopValue(items []word) variable {
 		}
 		if w.glob {
 			c = s.globClass(w)
+		} else if w.split {
+			c = class{num: c.num, noDash: c.noDash}
 		}
 		if i == 0 {
 			v.roots = c.roots

@@ -124,6 +124,7 @@ func (c *call) envAssign(w word, i int) {
 }
 
 func (s *scope) dropEnv() {
+	s.ownGit = true
 	s.own()
 	clear(s.vars)
 }
@@ -204,6 +205,7 @@ func (c *call) envOption(args []word) ([]word, bool) {
 }
 
 func (c *call) envUnset(w word) {
+	c.s.ownGit = c.s.ownGit || !w.lit || strings.HasPrefix(w.text, "GIT_")
 	if what := specialVar(w.text); what != "" && w.lit {
 		if what == "" || w.text == "HOME" || w.text == "PATH" {
 			c.raise(Risky, "%s removes `%s`, which changes %s", c.by(), w.text, what)
@@ -412,6 +414,7 @@ func (c *call) xargsWords(args []word, src flow, replace string, exact bool) []w
 	item.flat = src.num
 	if exact || src.num {
 		item.class = src.class
+		item.noDash = item.noDash || len(src.roots) > 0
 	} else {
 		item.class = class{num: src.num, inside: src.inside && src.noDash}
 		item.noDash = src.num
@@ -725,6 +728,8 @@ func runEnvRun(c *call, _ *spec, _ parsed) {
 			c.badOption(&parsed{}, rest[0].text)
 		}
 	case args[0].is("exec") && (c.name == "mise" || c.name == "asdf" || c.name == "volta") && len(rest) > 0 && rest[0].is("--"):
+	case c.name == "poetry" && args[0].is("show", "check", "env") && poetryReads(args):
+		return
 	default:
 		if args[0].is("install", "add", "sync", "update", "lock", "pip") {
 			c.s.j.install = true
@@ -741,7 +746,40 @@ func runEnvRun(c *call, _ *spec, _ parsed) {
 		return
 	}
 	c.silent = true
-	c.inner(rest)
+	if !c.projectScript(rest) {
+		c.inner(rest)
+	}
+}
+
+// poetryReads reports whether poetry only shows what is locked or installed.
+func poetryReads(args []word) bool {
+	for i, w := range args[1:] {
+		if !w.lit || strings.HasPrefix(w.text, "-") && !w.is("--tree", "-t", "--no-dev", "--top-level", "-T", "--all", "-a", "--path", "-p") || args[0].is("env") && i == 0 && !w.is("info", "list") {
+			return false
+		}
+	}
+	return true
+}
+
+// projectScript judges the name of what a project's own runner runs: its
+// environment's program of that name or, with some, a script of the project. It
+// reports whether that is all.
+func (c *call) projectScript(ws []word) bool {
+	w := ws[0]
+	scripts := !in([]string{"poetry", "uv", "mise", "asdf", "volta"}, c.name)
+	sp := c.s.j.p.spec(w.text)
+	tool := w.lit && sp != nil && (sp.attr("build") || sp.attr("targets") || sp.attr("coverage") || sp.attr("python"))
+	switch {
+	case tool, !scripts:
+		c.build()
+		return false
+	case w.lit && c.s.j.p.safeTarget(w.text):
+		c.build()
+		c.scriptArgs(ws[1:])
+		return true
+	}
+	c.raise(Risky, "%s runs the project's script `%s`, whatever it does", c.by(), w.show())
+	return false
 }
 
 func scriptOf(ws []word) string {
