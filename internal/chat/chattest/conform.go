@@ -31,6 +31,9 @@ type Platform struct {
 	// Approver is the ID or group of an approver whom the platform can notify;
 	// empty where it notifies nobody.
 	Approver string
+	// Lose, where the platform is across a network, loses the answer to the next
+	// message that is posted: it is there, and the adapter is not told.
+	Lose func()
 	// Read returns our messages in a thread, in order, as people see them.
 	Read func(t *testing.T, thread workflows.Thread) []Shown
 }
@@ -53,10 +56,13 @@ func Conform(t *testing.T, open func(t *testing.T) Platform) {
 	for name, test := range map[string]func(*testing.T, Platform){
 		"posts once, though the bot dies before it is recorded": postsOnce,
 		"posts once, though many attempts race":                 postsOnceAmongMany,
+		"posts once, though an answer is lost":                  postsOnceUnheard,
+		"posts an answer in parts once":                         postsPartsOnce,
 		"keeps messages in the order of their posts":            keepsOrder,
 		"shows the newest view after edits":                     showsNewest,
 		"reports a deleted message":                             reportsDeleted,
 		"opens a thread once":                                   opensOnce,
+		"opens a thread of any title":                           opensAnyTitle,
 		"shows long answers whole":                              showsLong,
 		"pings nobody with the model's words":                   pingsNobody,
 		"shows buttons and takes them away":                     showsButtons,
@@ -174,6 +180,43 @@ func postsOnceAmongMany(t *testing.T, p Platform) {
 	}
 }
 
+func postsOnceUnheard(t *testing.T, p Platform) {
+	if p.Lose == nil {
+		t.Skip("no answer can be lost")
+	}
+	s := &Sessions{}
+	s.SetView(note("notice-1", "hello", 1))
+	p.Lose()
+	res, err := Deliver(t, delivery(p.Poster, s), workflows.ActivityPostMessage, postOf(p.Thread, "notice-1"))
+	require.NoError(t, err)
+	got := p.Read(t, p.Thread)
+	require.Len(t, got, 1)
+	require.Equal(t, res.Ref, got[0].Ref)
+}
+
+// postsPartsOnce posts an answer that is too long for one message on some
+// platforms, and loses the answer to one of its parts.
+func postsPartsOnce(t *testing.T, p Platform) {
+	s := &Sessions{}
+	text := ""
+	for i := range 40 {
+		text += fmt.Sprintf("## Step %d\n\n```sh\nmake step-%d # %s\n```\n\n", i, i, strings.Repeat("x", 80))
+	}
+	v := workflows.MessageView{Key: "answer-1", Kind: workflows.KindAnswer, Version: 1, Text: workflows.TextRef{Text: text, Bytes: len(text)}}
+	s.SetView(v)
+	if p.Lose != nil {
+		p.Lose()
+	}
+	res, err := Deliver(t, delivery(&dying{Poster: p.Poster}, s), workflows.ActivityPostMessage, postOf(p.Thread, v.Key))
+	require.NoError(t, err)
+	got := p.Read(t, p.Thread)
+	require.Len(t, got, 1)
+	require.Equal(t, res.Ref, got[0].Ref)
+	for i := range 40 {
+		require.Equal(t, 1, strings.Count(got[0].Text, fmt.Sprintf("make step-%d #", i)), "step %d", i)
+	}
+}
+
 func keepsOrder(t *testing.T, p Platform) {
 	s := &Sessions{}
 	d := delivery(p.Poster, s)
@@ -239,6 +282,18 @@ func opensOnce(t *testing.T, p Platform) {
 	require.Contains(t, got[0].Text, "A copy of it")
 }
 
+// opensAnyTitle opens a thread with a title that is longer than names may be, of
+// several lines, and that would ping.
+func opensAnyTitle(t *testing.T, p Platform) {
+	title := "fix\n```go\n" + strings.Repeat("the flaky test ", 30) + "@everyone <@123456789012345678> <!channel>"
+	thread, err := p.Poster.OpenThread(t.Context(), workflows.OpenThreadInput{Thread: p.New, Key: "root-1", Title: title, Parent: p.Thread.WorkflowID()})
+	require.NoError(t, err)
+	got := p.Read(t, thread)
+	require.Len(t, got, 1)
+	require.Empty(t, got[0].Pings)
+	require.Contains(t, got[0].Text, "the flaky test")
+}
+
 func showsLong(t *testing.T, p Platform) {
 	var b strings.Builder
 	b.WriteString("# Result\n\n```go\n")
@@ -260,7 +315,9 @@ func showsLong(t *testing.T, p Platform) {
 }
 
 func pingsNobody(t *testing.T, p Platform) {
-	text := "<!channel> <!here> <@U123> <!subteam^S1> @everyone @here <@123456789012345678> <@&987654321098765432> @ada"
+	text := "<!channel> <!here> <@U123> <!subteam^S1> @everyone @here <@123456789012345678> <@&987654321098765432> @ada " +
+		// Characters that turn the direction of writing, or are not seen, vanish on some platforms.
+		"@\u202eeveryone <@\u2066U123> <!ch\u200bannel> @every\u2069one"
 	c := chat.Content{
 		WorkflowID: p.Thread.WorkflowID(), Thread: p.Thread, Text: text,
 		View: workflows.MessageView{Key: "answer-1", Kind: workflows.KindAnswer, Version: 1},

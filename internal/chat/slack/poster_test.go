@@ -23,6 +23,7 @@ func TestConformance(t *testing.T) {
 		root := w.fake.Quiet(ada, general, "", bot+" hello")
 		return chattest.Platform{
 			Poster: w.app.Poster(), Thread: w.app.thread(general, root), New: w.app.thread(general, ""),
+			Lose: func() { w.fake.Fail("chat.postMessage", slackfake.Failure{After: true, Status: 502}) },
 			Read: func(_ *testing.T, thread workflows.Thread) []chattest.Shown { return w.read(thread) },
 		}
 	})
