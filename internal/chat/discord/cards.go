@@ -76,7 +76,11 @@ func (d *drawing) approver(name string) string {
 func (d *drawing) line(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
-		lines[i] = d.ink.dry(l, spans)
+		item, ok := strings.CutPrefix(l, "- ")
+		lines[i] = d.ink.dry(item, spans)
+		if ok {
+			lines[i] = "- " + lines[i]
+		}
 	}
 	return strings.Join(lines, "\n")
 }

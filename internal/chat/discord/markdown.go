@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/countersign/countersign/internal/chat"
 )
@@ -127,14 +128,32 @@ func isTable(lines []string) bool {
 
 // escape makes text literal in Discord's Markdown, on one line.
 func escape(s string) string {
+	r := []rune(unmarked(chat.Shown(s)))
 	var b strings.Builder
-	for i, r := range unmarked(chat.Shown(s)) {
-		if strings.ContainsRune("\\`*_[]()<>|~:@", r) || (i == 0 && strings.ContainsRune("#-+>", r)) {
+	for i, c := range r {
+		if special(r, i, c) {
 			b.WriteByte('\\')
 		}
-		b.WriteRune(r)
+		b.WriteRune(c)
 	}
 	return b.String()
+}
+
+// special reports a character that means something where it stands: of colons
+// those of links and emoji, of at signs those of mentions without brackets.
+func special(r []rune, i int, c rune) bool {
+	switch c {
+	case '\\', '`', '*', '_', '[', ']', '<', '>', '|', '~':
+		return true
+	case ':':
+		return i+1 < len(r) && (r[i+1] == '/' || unicode.IsLetter(r[i+1]))
+	case '@':
+		rest := string(r[i+1 : min(len(r), i+9)])
+		return strings.HasPrefix(rest, "everyone") || strings.HasPrefix(rest, "here")
+	case '#', '-', '+':
+		return i == 0
+	}
+	return false
 }
 
 // spans is like escape, but keeps what stands between backticks as code. Text

@@ -148,8 +148,8 @@ func start(t *testing.T, set setup) *world {
 
 func (w *world) run() {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- w.app.Run(ctx) }()
+	done, app := make(chan error, 1), w.app
+	go func() { done <- app.Run(ctx) }()
 	w.t.Cleanup(func() {
 		cancel()
 		require.NoError(w.t, <-done)

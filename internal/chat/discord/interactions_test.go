@@ -1,0 +1,362 @@
+package discord
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/chat"
+	"github.com/countersign/countersign/internal/chat/chattest/discordfake"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// use gives a slash command and waits for its first answer.
+func (w *world) use(user, channel, command string, options map[string]any) *discordfake.Interaction {
+	w.t.Helper()
+	i, err := w.fake.Slash(user, channel, command, options)
+	require.NoError(w.t, err)
+	require.NotZero(w.t, i.Answer().Kind, "%s was not answered in time", command)
+	return i
+}
+
+// click presses a button and waits for its first answer.
+func (w *world) click(user, channel, message, name string) *discordfake.Interaction {
+	w.t.Helper()
+	i, err := w.fake.Click(user, channel, message, name)
+	require.NoError(w.t, err)
+	require.NotZero(w.t, i.Answer().Kind, "the click on %s was not answered in time", name)
+	return i
+}
+
+// said is an answer's text once it is no longer waiting.
+func (w *world) said(i *discordfake.Interaction) string {
+	w.t.Helper()
+	w.until("the answer", func() bool {
+		m, ok := i.Message()
+		return ok && !m.Loading()
+	})
+	m, _ := i.Message()
+	return m.Content
+}
+
+func TestRunByCommand(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	i := w.use(ada, general, "agent run", map[string]any{"task": "fix the test", "backend": "docker", "title": "A fix"})
+	require.Equal(t, discordfake.AnswerDeferred, i.Answer().Kind)
+	require.Contains(t, w.said(i), "Accepted")
+	r := one[workflows.SessionRequest](w, "RequestSession")
+	require.Equal(t, i.ID, r.ID)
+	require.Equal(t, "docker", r.Backend)
+	require.Equal(t, "A fix", r.Title)
+	require.Equal(t, w.app.thread(guild, general, ""), r.Thread)
+
+	in := workflows.OpenThreadInput{Thread: r.Thread, Key: "root-" + r.ID, Title: r.Title, By: r.By}
+	first, err := w.app.Poster().OpenThread(t.Context(), in)
+	require.NoError(t, err)
+	w.fake.Advance(10 * time.Minute) // the nonce is forgotten
+	again, err := w.app.Poster().OpenThread(t.Context(), in)
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+	threads := w.fake.Threads(general)
+	require.Len(t, threads, 1)
+	require.Equal(t, "A fix", threads[0].Name)
+	require.Contains(t, threads[0].ThreadMembers, ada, "who asked is brought in")
+}
+
+func TestRunWithoutPermission(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{fake: discordfake.Options{Permissions: discordfake.Invited &^ discordfake.SendMessagesInThreads}, before: func(w *world) {
+		w.fake.AddRole(guild, discordfake.Role{ID: guild, Name: "@everyone", Permissions: discordfake.ViewChannel | discordfake.UseApplicationCommands})
+	}})
+	i := w.use(ada, general, "agent run", map[string]any{"task": "fix the test"})
+	require.Contains(t, w.said(i), "Send Messages in Threads")
+	require.Empty(t, w.sessions.Asked("RequestSession"))
+}
+
+func TestCommandsInAThread(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	s := w.session()
+	i := w.use(ada, s.ID, "agent run", map[string]any{"task": "also the docs"})
+	require.Equal(t, "also the docs", one[workflows.Message](w, "SendMessage").Text.Text)
+	w.until("the task is shown to all", func() bool { return strings.Contains(w.last(s.ID).Content, "> also the docs") })
+	_ = i
+	w.use(ada, s.ID, "agent status", nil)
+	w.until("the status is shown to all", func() bool { return strings.Contains(w.last(s.ID).Content, "**do something**") })
+	w.use(ada, s.ID, "agent stop", nil)
+	w.until("the turn is stopped", func() bool { return len(w.sessions.Asked("CancelTurn")) == 1 })
+	require.Equal(t, s.WorkflowID(), w.sessions.Asked("CancelTurn")[0].ID)
+	w.use(ada, s.ID, "agent title", map[string]any{"title": "Better"})
+	require.Equal(t, "Better", one[workflows.SetTitle](w, "SetTitle").Title)
+}
+
+func TestCommandForAnotherSession(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	s := w.session()
+	i, err := w.fake.Autocomplete(ada, general, "agent stop", "session", "some", nil)
+	require.NoError(t, err)
+	found := i.Answer()
+	require.Equal(t, discordfake.AnswerChoices, found.Kind)
+	require.Len(t, found.Choices, 1)
+	require.Equal(t, s.ID, found.Choices[0].Value)
+	w.use(ada, general, "agent stop", map[string]any{"session": s.ID})
+	w.until("the turn is stopped", func() bool { return len(w.sessions.Asked("CancelTurn")) == 1 })
+	require.Equal(t, s.WorkflowID(), w.sessions.Asked("CancelTurn")[0].ID)
+
+	i, err = w.fake.Autocomplete(ada, general, "agent run", "backend", "d", nil)
+	require.NoError(t, err)
+	require.Equal(t, []discordfake.Choice{{Name: "docker", Value: "docker"}}, i.Answer().Choices)
+	require.Contains(t, w.said(w.use(ada, general, "agent pause", nil)), "needs a session")
+}
+
+func TestForms(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	s := w.session()
+	i := w.use(ada, s.ID, "agent switch", nil)
+	require.Equal(t, discordfake.AnswerModal, i.Answer().Kind)
+	sub, err := w.fake.Submit(i.Answer().Modal, map[string]string{"backend": "docker"})
+	require.NoError(t, err)
+	require.NotZero(t, sub.Answer().Kind)
+	require.Equal(t, "docker", one[workflows.SwitchSession](w, "SwitchBackend").Backend)
+
+	v := workflows.MessageView{Key: "header", Kind: workflows.KindHeader, Version: 1, Header: &workflows.HeaderView{
+		Title: "do something", Backend: "local", Liveness: workflows.LivenessActive, By: workflows.Actor{ID: ada, Name: "ada"},
+	}}
+	id, err := w.app.Poster().Post(t.Context(), chat.Content{WorkflowID: s.WorkflowID(), Thread: s, View: v})
+	require.NoError(t, err)
+	m, _ := w.fake.Message(s.ID, id)
+	chosen, err := w.fake.Choose(ada, s.ID, id, m.Menus()[0].CustomID, "fork")
+	require.NoError(t, err)
+	require.Equal(t, discordfake.AnswerModal, chosen.Answer().Kind)
+	sub, err = w.fake.Submit(chosen.Answer().Modal, map[string]string{"title": "Try it otherwise"})
+	require.NoError(t, err)
+	require.NotZero(t, sub.Answer().Kind)
+	f := one[workflows.ForkSession](w, "Fork")
+	require.Equal(t, "Try it otherwise", f.Title)
+	require.Equal(t, s.WorkflowID(), f.Source)
+	require.Equal(t, w.app.thread(guild, general, ""), f.Thread)
+}
+
+func TestApproveByRole(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.fake.AddMember(guild, grace, oncall)
+	s := w.session()
+	card := w.approval(s, nil)
+	m, _ := w.fake.Message(s.ID, card)
+	require.Equal(t, []string{oncall}, m.Pings)
+	b, ok := m.Button("Approve once")
+	require.True(t, ok)
+	require.LessOrEqual(t, len(b.CustomID), maxCustomID)
+	require.Contains(t, b.CustomID, s.ID+".a1")
+	i := w.click(grace, s.ID, card, "Approve once")
+	require.Equal(t, discordfake.AnswerDeferredUpdate, i.Answer().Kind)
+	d := one[workflows.Decision](w, "Decide")
+	require.Equal(t, workflows.VerdictApprove, d.Verdict)
+	require.Equal(t, s.ID+".a1", d.ApprovalID)
+	require.Equal(t, i.ID, d.Interaction)
+	require.Equal(t, []string{oncall, "platform-oncall", "@platform-oncall"}, d.By.Groups)
+	require.Empty(t, d.Digest, "only a review says what was reviewed")
+	require.WithinDuration(t, w.fake.Now(), d.ClickedAt, 20*time.Second)
+	require.Empty(t, w.fake.Ephemerals(grace), "what counts shows in the thread")
+}
+
+func TestClicksThatDoNotCount(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	s := w.session()
+	card := w.approval(s, nil)
+	w.sessions.Answer = workflows.Outcome{Outcome: workflows.OutcomeNotYours, Text: "This needs @platform-oncall."}
+	w.click(ada, s.ID, card, "Approve once")
+	require.Equal(t, "This needs @platform-oncall.", w.toldOnly(ada))
+
+	// The request changed after the card was drawn.
+	v := w.sessions.Views["approval-1"]
+	changed := *v.Approval
+	changed.Digest, changed.Command.Text = "sha256:ffffffffffffffffffff", "rm -rf /"
+	v.Approval = &changed
+	w.sessions.SetView(v)
+	w.click(grace, s.ID, card, "Approve once")
+	require.Contains(t, w.toldOnly(grace), "changed since")
+	require.Len(t, w.sessions.Asked("Decide"), 1)
+}
+
+func TestDenyForm(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	s := w.session()
+	card := w.approval(s, nil)
+	for n, c := range []struct {
+		typed   map[string]string
+		verdict string
+	}{
+		{map[string]string{"reason": "not during the freeze"}, workflows.VerdictDeny},
+		{map[string]string{"verdict": "changes", "reason": "use the staging bucket"}, workflows.VerdictChanges},
+	} {
+		form := w.click(grace, s.ID, card, "Deny…").Answer()
+		require.Equal(t, discordfake.AnswerModal, form.Kind)
+		sub, err := w.fake.Submit(form.Modal, c.typed)
+		require.NoError(t, err)
+		require.NotZero(t, sub.Answer().Kind)
+		w.until("the decision", func() bool { return len(w.sessions.Asked("Decide")) == n+1 })
+		d := w.sessions.Asked("Decide")[n].Arg.(workflows.Decision)
+		require.Equal(t, c.verdict, d.Verdict)
+		require.Equal(t, c.typed["reason"], d.Reason)
+	}
+}
+
+func TestReview(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	s := w.session()
+	card := w.approval(s, func(v *workflows.MessageView) { v.Approval.BreakGlass = []string{grace} })
+	i := w.click(grace, s.ID, card, "Review…")
+	require.Contains(t, w.said(i), "rm -rf build")
+	m, _ := i.Message()
+	require.True(t, m.Ephemeral)
+	require.Len(t, m.Files, 1)
+	require.Contains(t, string(m.Files[0].Content), "Digest: sha256:0123456789abcdef0123")
+
+	w.click(grace, s.ID, m.ID, "Approve once")
+	w.until("the approval", func() bool { return len(w.sessions.Asked("Decide")) == 1 })
+	d := w.sessions.Asked("Decide")[0].Arg.(workflows.Decision)
+	require.Equal(t, "sha256:0123456789abcdef0123", d.Digest)
+
+	form := w.click(grace, s.ID, m.ID, "Change the command…").Answer()
+	require.Equal(t, "rm -rf build", form.Modal.Inputs[0].Value)
+	sub, err := w.fake.Submit(form.Modal, map[string]string{"command": "rm -rf build/cache"})
+	require.NoError(t, err)
+	require.NotZero(t, sub.Answer().Kind)
+	w.until("the edit", func() bool { return len(w.sessions.Asked("Decide")) == 2 })
+	d = w.sessions.Asked("Decide")[1].Arg.(workflows.Decision)
+	require.Equal(t, "rm -rf build/cache", d.Edit)
+	require.Equal(t, "sha256:0123456789abcdef0123", d.Digest)
+
+	form = w.click(grace, s.ID, m.ID, "Approve alone…").Answer()
+	sub, err = w.fake.Submit(form.Modal, map[string]string{"reason": "production is down"})
+	require.NoError(t, err)
+	require.NotZero(t, sub.Answer().Kind)
+	w.until("the vote", func() bool { return len(w.sessions.Asked("Decide")) == 3 })
+	d = w.sessions.Asked("Decide")[2].Arg.(workflows.Decision)
+	require.True(t, d.BreakGlass)
+	require.Equal(t, "production is down", d.Reason)
+}
+
+func TestALongCommandIsApprovedFromReviewOnly(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	s := w.session()
+	card := w.approval(s, func(v *workflows.MessageView) {
+		v.Approval.Command.Text = strings.Repeat("echo 0123456789\n", 300) + "rm -rf build"
+	})
+	m, _ := w.fake.Message(s.ID, card)
+	var labels []string
+	for _, b := range m.Buttons() {
+		labels = append(labels, b.Label)
+	}
+	require.Equal(t, []string{"Review…", "Deny…"}, labels)
+	i := w.click(grace, s.ID, card, "Review…")
+	require.Contains(t, w.said(i), "the file has all of it")
+	shown, _ := i.Message()
+	require.Contains(t, string(shown.Files[0].Content), "rm -rf build")
+	_, ok := shown.Button("Change the command…")
+	require.False(t, ok, "no box holds it")
+}
+
+func TestQuestionsAreSettled(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	s := w.session()
+	w.use(ada, s.ID, "agent done", nil)
+	w.until("the question", func() bool { return len(w.last(s.ID).Buttons()) == 2 })
+	q := w.last(s.ID)
+	w.click(ada, s.ID, q.ID, "Keep")
+	w.until("the answer", func() bool {
+		m, _ := w.fake.Message(s.ID, q.ID)
+		return len(m.Buttons()) == 0 && strings.Contains(m.Content, "Kept by @ada")
+	})
+	require.Len(t, w.sessions.Asked("Pause"), 1)
+}
+
+// TestOutcomeAfterTheTokenDied: what cannot be told to the clicker alone any more
+// is said in the thread.
+func TestOutcomeAfterTheTokenDied(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	s := w.session()
+	card := w.approval(s, nil)
+	w.sessions.Answer = workflows.Outcome{Outcome: workflows.OutcomeNotYours, Text: "This needs @platform-oncall."}
+	w.sessions.slow(time.Second)
+	w.click(grace, s.ID, card, "Approve once")
+	w.fake.Advance(16 * time.Minute)
+	w.until("the outcome is said", func() bool { return strings.Contains(w.last(s.ID).Content, "This needs @platform-oncall.") })
+	m := w.last(s.ID)
+	require.Contains(t, m.Content, "<@"+grace+">")
+	require.Empty(t, m.Pings)
+}
+
+// TestTooLate: whom Discord has told that we did not answer is not acted for.
+func TestTooLate(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.fake.Fail("POST /interactions/{interaction}/{token}/callback", discordfake.Failure{Status: 404, Code: 10062})
+	_, err := w.fake.Slash(ada, general, "agent run", map[string]any{"task": "fix the test"})
+	require.NoError(t, err)
+	w.until("the answer is refused", func() bool { return len(w.fake.Refused(10062)) == 1 })
+	w.use(ada, general, "agent help", nil)
+	require.Empty(t, w.sessions.Asked("RequestSession"))
+}
+
+// TestTwoBots: each gets every event, and everything is done once.
+func TestTwoBots(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.sessions.Answer = workflows.Outcome{}
+	second, err := Connect(t.Context(), w.app.cfg, w.app.dep)
+	require.NoError(t, err)
+	first := w.app
+	w.app = second
+	w.run()
+	w.app = first
+	w.until("two connections", func() bool { return w.fake.Gateway().Connections() == 2 })
+	i := w.use(ada, general, "agent run", map[string]any{"task": "fix the test"})
+	require.Contains(t, w.said(i), "Accepted")
+	w.until("both have asked", func() bool { return len(w.sessions.Asked("RequestSession")) == 2 })
+	ids := w.sessions.Asked("RequestSession")
+	require.Equal(t, ids[0].Arg.(workflows.SessionRequest).ID, ids[1].Arg.(workflows.SessionRequest).ID, "Temporal takes the second for the first")
+	s := w.session()
+	w.fake.Say(ada, s.ID, bot+" status")
+	w.until("status is answered", func() bool { return strings.Contains(w.last(s.ID).Content, "do something") })
+	time.Sleep(200 * time.Millisecond)
+	ours := slices.DeleteFunc(w.fake.Messages(s.ID), func(m discordfake.Message) bool { return m.Author != discordfake.BotUser })
+	require.Len(t, ours, 1)
+}
+
+func TestServerAwayIsSaid(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	s := w.session()
+	card := w.approval(s, nil)
+	w.setDown(errors.Join(workflows.ErrUnconfirmed, errors.New("deadline")))
+	w.click(grace, s.ID, card, "Approve once")
+	require.Contains(t, w.toldOnly(grace), "Not confirmed")
+}
+
+func TestCommandsAreRegisteredOnce(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	writes := w.fake.CommandWrites()
+	require.NoError(t, w.app.register(t.Context()))
+	require.Equal(t, writes, w.fake.CommandWrites(), "what is there already is left alone")
+	w.app.cfg.Guilds = []string{guild}
+	require.NoError(t, w.app.register(t.Context()))
+	require.Empty(t, w.fake.Commands(""), "commands would be shown twice")
+	require.Len(t, w.fake.Commands(guild), 2)
+}
