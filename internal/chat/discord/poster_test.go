@@ -19,6 +19,7 @@ func TestConform(t *testing.T) {
 		w.fake.OpenThread(ada, general, id, "do something")
 		return chattest.Platform{
 			Poster: w.app.Poster(), Thread: w.app.thread(guild, general, id), New: w.app.thread(guild, general, ""), Approver: oncall,
+			Lose: func() { w.fake.Fail("POST /channels/{channel}/messages", discordfake.Failure{Cut: true, After: true}) },
 			Read: func(_ *testing.T, thread workflows.Thread) []chattest.Shown { return w.read(thread) },
 		}
 	})
