@@ -18,24 +18,6 @@ const (
 	originalRoute = "PATCH /webhooks/{app}/{token}/messages/{message}"
 )
 
-// delivered are the texts that sessions were sent, in order.
-func (w *world) delivered() []string {
-	var out []string
-	for _, c := range w.sessions.Asked("SendMessage") {
-		if m, ok := c.Arg.(workflows.Message); ok {
-			out = append(out, m.Text.Text)
-		}
-	}
-	return out
-}
-
-// notice is a message under a key.
-func notice(t workflows.Thread, key, text string) chat.Content {
-	return chat.Content{
-		WorkflowID: t.WorkflowID(), Thread: t, Text: text, View: workflows.MessageView{Key: key, Kind: workflows.KindNotice, Version: 1},
-	}
-}
-
 // shown says how an interaction ended for the person: what stands in the answer,
 // or was said aloud where it happened.
 func (w *world) shown(i *discordfake.Interaction, channel string) string {
@@ -88,7 +70,7 @@ func TestAnAnswerLostForLong(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{still: true})
 	s := w.session()
-	c := notice(s, "notice-1", "hello")
+	c := note(s, "notice-1", "hello")
 	w.fake.Fail(postRoute, discordfake.Failure{Cut: true, After: true})
 	since := w.fake.Now().Add(-time.Second)
 	_, err := w.app.Poster().Post(t.Context(), c)
@@ -129,7 +111,7 @@ func TestLinkPreviewsAreNoEdits(t *testing.T) {
 	id := w.fake.Say(ada, s.ID, "look at https://example.com/")
 	w.fake.Unfurl(s.ID, id)
 	w.fake.Say(ada, s.ID, "then go on")
-	w.until("both", func() bool { return len(w.delivered()) >= 2 })
+	w.until("both", func() bool { return len(w.texts()) >= 2 })
 	require.Len(t, w.sessions.Asked("SendMessage"), 2)
 }
 
@@ -147,8 +129,8 @@ func TestHistoryWithUnknownComponents(t *testing.T) {
 	w.fake.SayUnknown(other, s.ID, "news")
 	w.fake.Quiet(ada, s.ID, "after")
 	w.run()
-	w.until("the missed messages", func() bool { return len(w.delivered()) == 2 })
-	require.ElementsMatch(t, []string{"before", "after"}, w.delivered())
+	w.until("the missed messages", func() bool { return len(w.texts()) == 2 })
+	require.ElementsMatch(t, []string{"before", "after"}, w.texts())
 }
 
 func TestThreadsThatAreGone(t *testing.T) {
@@ -165,12 +147,12 @@ func TestThreadsThatAreGone(t *testing.T) {
 			t.Parallel()
 			w := start(t, setup{still: true})
 			s := w.session()
-			ref, err := w.app.Poster().Post(t.Context(), notice(s, "notice-1", "hello"))
+			ref, err := w.app.Poster().Post(t.Context(), note(s, "notice-1", "hello"))
 			require.NoError(t, err)
 			c.gone(w, s)
-			_, err = w.app.Poster().Post(t.Context(), notice(s, "notice-2", "more"))
+			_, err = w.app.Poster().Post(t.Context(), note(s, "notice-2", "more"))
 			require.ErrorIs(t, err, c.want)
-			again := notice(s, "notice-1", "hello again")
+			again := note(s, "notice-1", "hello again")
 			again.View.Version = 2
 			require.ErrorIs(t, w.app.Poster().Edit(t.Context(), ref, again), c.want)
 		})
@@ -185,7 +167,7 @@ func TestKickedOut(t *testing.T) {
 	s := w.session()
 	w.fake.RemoveMember(guild, discordfake.BotUser)
 	before := w.fake.Invalid()
-	_, err := w.app.Poster().Post(t.Context(), notice(s, "notice-1", "hello"))
+	_, err := w.app.Poster().Post(t.Context(), note(s, "notice-1", "hello"))
 	require.Error(t, err)
 	require.LessOrEqual(t, w.fake.Invalid()-before, 1)
 	var limited *chat.RateLimitedError
@@ -198,8 +180,8 @@ func TestPurgedMessagesAreTakenBack(t *testing.T) {
 	w := start(t, setup{})
 	s := w.session()
 	id := w.fake.Say(ada, s.ID, "rm everything")
-	w.until("the message", func() bool { return len(w.delivered()) == 1 })
+	w.until("the message", func() bool { return len(w.texts()) == 1 })
 	w.fake.Purge(s.ID, id, "1000000000000000071")
-	w.until("the deletion", func() bool { return len(w.delivered()) == 2 })
-	require.Contains(t, w.delivered()[1], "deleted")
+	w.until("the deletion", func() bool { return len(w.texts()) == 2 })
+	require.Contains(t, w.texts()[1], "deleted")
 }
