@@ -46,6 +46,7 @@ type Config struct {
 	Blob      Blob      `key:"blob"`
 	Temporal  Temporal  `key:"temporal"`
 	OpenAI    OpenAI    `key:"openai"`
+	Budget    Budget    `key:"budget"`
 	Sandbox   Sandbox   `key:"sandbox"`
 	Policy    Policy    `key:"policy"`
 	Approvals Approvals `key:"approvals"`
@@ -95,12 +96,25 @@ type OpenAI struct {
 	BaseURL string `key:"base_url" default:"" shown:"the API's" doc:"Base URL of a Responses API. OPENAI_BASE_URL is read too."`
 	Model   string `key:"model" default:"gpt-5.6-terra" doc:"Model name; 'offline' is the built-in offline model."`
 	State   string `key:"state" default:"stateless" doc:"'stateless' replays the transcript with each request; 'server' uses previous_response_id."`
+
+	Background bool  `key:"background" default:"false" doc:"With state 'server': responses go on without their reader, so that a retry fetches what was paid for."`
+	Windows    Table `key:"windows" default:"" shown:"built in by family; else 128000" doc:"Input tokens that a model takes, by model."`
+	CompactAt  int   `key:"compact_at" default:"80" doc:"Percent of the window at which a conversation is condensed for the model. The transcript stays whole."`
+	Prices     Table `key:"prices" default:"" shown:"none: no money is shown" doc:"Dollars for a million tokens, by model: MODEL.input, MODEL.cached (as input where it is missing) and MODEL.output."`
 }
 
 // Offline says whether the built-in offline model answers: it was asked for,
 // or there is neither a key nor another base URL to call.
 func (o OpenAI) Offline() bool {
 	return o.Model == ModelOffline || (!o.APIKey.IsSet() && o.BaseURL == "")
+}
+
+// Budget is what turns may take before an approver is asked to raise it.
+type Budget struct {
+	Turn      string `key:"turn" default:"" shown:"none" doc:"Dollars that a turn may cost before an approver is asked to raise it."`
+	Session   string `key:"session" default:"" shown:"none" doc:"Dollars that a session may cost before an approver is asked."`
+	PersonDay string `key:"person_day" default:"" shown:"none" doc:"Dollars that the turns which one person began may cost in a day (UTC), over all sessions, before an approver is asked."`
+	TurnSteps int    `key:"turn_steps" default:"200" doc:"Model calls that a turn may make; then it ends and says so."`
 }
 
 // Sandbox is where commands run.

@@ -19,7 +19,7 @@ type Field struct {
 	// Default is the built-in value as text, or what stands for one where the
 	// value is worked out ("file:// below data_dir").
 	Default string
-	// Type is text, list, number, true or false, duration, secret or list of
+	// Type is text, list, table, number, true or false, duration, secret or list of
 	// secrets.
 	Type string
 	// Doc says what it is for.
@@ -51,10 +51,15 @@ func (f field) env() string {
 
 func (f field) isList() bool {
 	switch f.ptr.(type) {
-	case *[]string, *[]Secret:
+	case *[]string, *[]Secret, *Table:
 		return true
 	}
 	return false
+}
+
+func (f field) isTable() bool {
+	_, ok := f.ptr.(*Table)
+	return ok
 }
 
 func (f field) isSecret() bool {
@@ -71,6 +76,8 @@ func (f field) typeName() string {
 		return "list"
 	case *[]Secret:
 		return "list of secrets"
+	case *Table:
+		return "table"
 	case *Secret:
 		return "secret"
 	case *int:
@@ -97,6 +104,8 @@ func (f field) set(v value) error {
 		*p = telemetry.NewSecret(text)
 	case *[]string:
 		*p = v.items
+	case *Table:
+		return p.add(v.items)
 	case *[]Secret:
 		*p = nil
 		for _, s := range v.items {
@@ -129,6 +138,8 @@ func (f field) get() value {
 	switch p := f.ptr.(type) {
 	case *[]string:
 		return value{items: *p, list: true}
+	case *Table:
+		return value{items: p.rows(), list: true}
 	case *[]Secret:
 		v := value{list: true}
 		for _, s := range *p {

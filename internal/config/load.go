@@ -144,12 +144,19 @@ func (l *loader) flags(flags map[string]string) layer {
 	}
 	sort.Strings(keys)
 	for _, key := range keys {
+		if f, row, ok := l.tableOf(key); ok {
+			v := out[f.key]
+			out[f.key] = value{items: append(v.items, row+"="+flags[key]), list: true, source: "flag"}
+			continue
+		}
 		f, ok := l.index[key]
 		if !ok {
 			l.unknown("flag", key)
 			continue
 		}
-		out[key] = f.fromText(flags[key], "flag")
+		v := f.fromText(flags[key], "flag")
+		v.items = append(v.items, out[key].items...)
+		out[key] = v
 	}
 	return out
 }

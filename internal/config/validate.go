@@ -126,16 +126,6 @@ func (c *Config) paths(k *checker) {
 	k.absolute("sandbox.workspace", &c.Sandbox.Workspace)
 }
 
-func (c *Config) checkModel(k *checker) {
-	k.oneOf("openai.state", c.OpenAI.State, "stateless", "server")
-	if c.OpenAI.Model == "" {
-		k.fault("openai.model", "must not be empty")
-	}
-	if c.OpenAI.BaseURL != "" {
-		k.httpURL("openai.base_url", c.OpenAI.BaseURL)
-	}
-}
-
 func (c *Config) checkSandbox(k *checker) {
 	switch b := c.Sandbox.Backend; {
 	case slices.Contains(c.Backends(), b):

@@ -71,7 +71,15 @@ func (r *yamlReader) entry(prefix string, n *ast.MappingValueNode) {
 		return
 	}
 	key = prefix + key
+	if f, row, ok := r.tableOf(key); ok {
+		r.row(f, row, n)
+		return
+	}
 	f, isSetting := r.index[key]
+	if isSetting && f.isTable() && isMapping(n.Value) {
+		r.mapping(key+".", n.Value)
+		return
+	}
 	if !isSetting {
 		if r.isGroup(key) {
 			r.mapping(key+".", n.Value)
@@ -87,6 +95,29 @@ func (r *yamlReader) entry(prefix string, n *ast.MappingValueNode) {
 	if v, ok := r.value(f, n); ok {
 		r.out[key] = v
 	}
+}
+
+func isMapping(n ast.Node) bool {
+	switch n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return true
+	}
+	return false
+}
+
+// row adds one row to a table, or those below it.
+func (r *yamlReader) row(f field, name string, n *ast.MappingValueNode) {
+	if isMapping(n.Value) {
+		r.mapping(f.key+"."+name+".", n.Value)
+		return
+	}
+	text, ok := scalar(n.Value)
+	if !ok {
+		r.fault(r.at(n.Key), f.key+"."+name, "takes plain text")
+		return
+	}
+	v := r.out[f.key]
+	r.out[f.key] = value{items: append(v.items, name+"="+text), list: true, source: r.at(n.Key)}
 }
 
 // value reads the entry's right side as f's value; false means that it is null

@@ -26,7 +26,9 @@ import (
 func (a *App) parts(ctx context.Context) ([]part, error) {
 	models, err := agent.New(agent.Options{
 		Blobs: a.store, APIKey: a.Config.OpenAI.APIKey, BaseURL: a.Config.OpenAI.BaseURL,
-		Model: a.Config.OpenAI.Model, Mask: a.Config.Mask(), Logger: a.Log,
+		Model: a.Config.OpenAI.Model, Stored: a.Config.OpenAI.State == "server", Background: a.Config.OpenAI.Background,
+		Windows: a.Config.OpenAI.ModelWindows(), CompactAt: a.Config.OpenAI.CompactAt, Prices: a.prices(),
+		Mask: a.Config.Mask(), Logger: a.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -43,6 +45,14 @@ func (a *App) parts(ctx context.Context) ([]part, error) {
 		{queue: workflows.TaskQueueSandbox, register: func(r worker.Registry) { r.RegisterActivity(boxes) }},
 		{queue: a.hostQueue(), register: func(r worker.Registry) { r.RegisterActivity(boxes) }},
 	}, nil
+}
+
+func (a *App) prices() map[string]agent.Price {
+	out := map[string]agent.Price{}
+	for model, p := range a.Config.OpenAI.ModelPrices() {
+		out[model] = agent.Price(p)
+	}
+	return out
 }
 
 func (a *App) registerWorkflows(r worker.Registry) {

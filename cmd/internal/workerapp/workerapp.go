@@ -141,6 +141,7 @@ func (a *App) settings() workflows.Settings {
 	return workflows.Settings{
 		Model: model, OnlyModel: a.Config.OpenAI.Offline(), Backend: a.Config.Sandbox.Backend,
 		Backends: a.Config.Backends(), ForceContinueAsNew: a.ForceContinueAsNew,
+		MaxSteps: a.Config.Budget.TurnSteps,
 	}
 }
 
