@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"iter"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/countersign/countersign/internal/agent/offline"
 	"github.com/countersign/countersign/internal/agent/transcript"
+	"github.com/countersign/countersign/internal/blob"
 	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
@@ -30,6 +32,7 @@ const EndMark = "[countersign]: The turn ended here, before it was answered. Go 
 type Blobs interface {
 	Write(ctx context.Context, key string, data []byte) error
 	Get(ctx context.Context, key string) ([]byte, error)
+	List(ctx context.Context, prefix string) iter.Seq2[blob.Object, error]
 }
 
 // Options configure [New].
@@ -48,6 +51,9 @@ type Options struct {
 	// knows; else each request holds the whole conversation. Background, with it,
 	// lets a response go on without its reader, so that a retry fetches it.
 	Stored, Background bool
+	// Budgets are held before each call; Rules then says who may raise one.
+	Budgets Budgets
+	Rules   func(tier, channel string) workflows.ApprovalRule
 	// Windows are how many tokens models take, by name; others have built-in ones.
 	Windows map[string]int64
 	// CompactAt is the part of the window, in percent, at which the conversation
@@ -77,6 +83,8 @@ type Activities struct {
 	prices       map[string]Price
 	stored       bool
 	background   bool
+	budgets      Budgets
+	rules        func(tier, channel string) workflows.ApprovalRule
 	windows      map[string]int64
 	compactAt    int
 	mask         *mask.Masker
@@ -101,6 +109,8 @@ func New(o Options) (*Activities, error) {
 		prices:       o.Prices,
 		stored:       o.Stored,
 		background:   o.Stored && o.Background,
+		budgets:      o.Budgets,
+		rules:        o.Rules,
 		windows:      o.Windows,
 		compactAt:    o.CompactAt,
 		mask:         o.Mask,
@@ -146,7 +156,8 @@ func (a *Activities) Transcripts() *transcript.Store { return a.transcripts }
 // ErrTypeBadRequest (not retryable), ErrTypeRateLimited (with its delay),
 // ErrTypeNotFound (a blob that history names is gone) and [ErrTypeUnavailable];
 // their messages are two sentences for people, what happened and what it means
-// for the session, and their only detail is a string: what to do.
+// for the session, and their details a string, what to do, and the number of
+// requests that may have been billed.
 func (a *Activities) CallModel(ctx context.Context, in workflows.ModelInput) (workflows.ModelResult, error) {
 	b := startBeat(ctx, a.mask)
 	defer b.stop()
@@ -159,7 +170,7 @@ func (a *Activities) CallModel(ctx context.Context, in workflows.ModelInput) (wo
 	}
 	a.log.WarnContext(ctx, "Model call failed", telemetry.KeyWorkflowID, in.WorkflowID,
 		"turn", in.Turn, "step", in.Step, "model", a.model(in), telemetry.KeyError, err)
-	return workflows.ModelResult{}, forTemporal(err)
+	return workflows.ModelResult{}, forTemporal(err, b.unsure())
 }
 
 func (a *Activities) callModel(ctx context.Context, in workflows.ModelInput, b *beat) (workflows.ModelResult, error) {
@@ -177,6 +188,9 @@ func (a *Activities) callModel(ctx context.Context, in workflows.ModelInput, b *
 	if in.NoCall {
 		fresh = append(fresh, transcript.Record{Item: messageItem(EndMark), At: at, Turn: in.Turn})
 		result.Transcript, err = a.transcripts.Append(ctx, in.WorkflowID, in.Transcript, fresh)
+		return result, err
+	}
+	if result.Over, err = a.over(ctx, in, model); result.Over != nil || err != nil {
 		return result, err
 	}
 	q := question{in: in, model: model, records: slices.Concat(past, fresh)}
@@ -199,8 +213,10 @@ func (a *Activities) callModel(ctx context.Context, in workflows.ModelInput, b *
 	result.Usage = a.usage(response.Usage, model).Add(spent)
 	result.Usage.Calls += b.unsure()
 	result.Usage.Unsure = b.unsure()
-	result.Transcript, err = a.transcripts.Append(ctx, in.WorkflowID, in.Transcript, append(fresh, read.records...))
-	return result, err
+	if result.Transcript, err = a.transcripts.Append(ctx, in.WorkflowID, in.Transcript, append(fresh, read.records...)); err != nil {
+		return workflows.ModelResult{}, err
+	}
+	return result, a.book(ctx, in, result.Usage)
 }
 
 // model is the model that answers: the session's, else the default.

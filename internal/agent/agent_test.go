@@ -172,7 +172,9 @@ func (b *bench) call(in workflows.ModelInput) (workflows.ModelResult, error) {
 		env.SetHeartbeatDetails(b.beats)
 	}
 	b.acts.Register(env)
-	in.WorkflowID = session
+	if in.WorkflowID == "" {
+		in.WorkflowID = session
+	}
 	value, err := env.ExecuteActivity(workflows.ActivityCallModel, in)
 	if err != nil {
 		return workflows.ModelResult{}, err

@@ -65,8 +65,9 @@ type refusal struct {
 
 func (r *refusal) Unwrap() error { return r.failure }
 
-// forTemporal gives an error the form that the workflow acts on.
-func forTemporal(err error) error {
+// forTemporal gives an error the form that the workflow acts on. unsure are the
+// requests that may have been billed.
+func forTemporal(err error, unsure int) error {
 	var f *failure
 	switch {
 	case errors.As(err, &f):
@@ -84,7 +85,7 @@ func forTemporal(err error) error {
 	}
 	final := f.kind != ErrTypeUnavailable && f.kind != workflows.ErrTypeRateLimited
 	return temporal.NewApplicationErrorWithOptions(f.what+" "+safe, f.kind, temporal.ApplicationErrorOptions{
-		NonRetryable: final, NextRetryDelay: f.delay, Details: []any{f.hint},
+		NonRetryable: final, NextRetryDelay: f.delay, Details: []any{f.hint, unsure},
 	})
 }
 

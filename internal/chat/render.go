@@ -91,6 +91,9 @@ func (s Style) Turn(t workflows.TurnView) string {
 	for _, c := range calls {
 		lines = append(lines, s.callLines(c)...)
 	}
+	if note := Remark(t); note != "" {
+		lines = append(lines, note)
+	}
 	if what, tail := ModelSays(t); what != "" {
 		lines = append(lines, what)
 		for _, l := range strings.Split(tail, "\n") {
@@ -101,6 +104,18 @@ func (s Style) Turn(t workflows.TurnView) string {
 		lines = append(lines, Count(t.Queued, "message is", "messages are")+" queued.")
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Remark is what a turn card says below the calls of how the model was served.
+func Remark(t workflows.TurnView) string {
+	var parts []string
+	if t.Condensed {
+		parts = append(parts, "The conversation was condensed for the model; the thread and `history` keep all of it.")
+	}
+	if n := t.Usage.Unsure; n > 0 && t.State != workflows.TurnWorking {
+		parts = append(parts, Count(n, "model call was", "model calls were")+" never answered and may have been billed.")
+	}
+	return strings.Join(parts, " ")
 }
 
 // ModelSays is what the model does now, and the last lines of it: of its answer,

@@ -11,7 +11,11 @@ import (
 // Approval is the approval card: while it is pending who may decide what, then
 // the same command and reasons with one line that says what came of it.
 func (s Style) Approval(a workflows.ApprovalView) string {
-	lines := []string{s.ApprovalTitle(a), "In " + Where(a) + ":", ""}
+	lines := []string{s.ApprovalTitle(a)}
+	if a.Tier != workflows.TierBudget {
+		lines = append(lines, "In "+Where(a)+":")
+	}
+	lines = append(lines, "")
 	for _, l := range strings.Split(ApprovalCommand(a), "\n") {
 		lines = append(lines, "  "+l)
 	}

@@ -52,6 +52,10 @@ type ModelInput struct {
 	Sandbox    *SandboxRef `json:"sandbox,omitempty"`
 	// Shared is true when more than one person speaks: the model is told who does.
 	Shared bool `json:"shared,omitempty"`
+	// Channel is where the session's thread is: approvers may differ there.
+	Channel string `json:"channel,omitempty"`
+	// Spent is held against the budgets.
+	Spent Spending `json:"spent,omitzero"`
 	// NoCall only records Append in the transcript (a turn that was stopped).
 	NoCall bool `json:"no_call,omitempty"`
 }
@@ -76,6 +80,8 @@ type ModelResult struct {
 	Model  string  `json:"model"`
 	// Incomplete says why an answer was cut short, as a sentence; empty when whole.
 	Incomplete string `json:"incomplete,omitempty"`
+	// Over says that no call was made, because a budget is used up.
+	Over *OverBudget `json:"over,omitempty"`
 	// Condensed: the conversation was condensed for the model before this call.
 	Condensed bool `json:"condensed,omitempty"`
 }

@@ -95,6 +95,9 @@ func (s *session) approvalButtons(a *Approval, v *ApprovalView) []Button {
 	if a.State != ApprovalPending {
 		return nil
 	}
+	if a.Budget != nil {
+		return budgetButtons(a, v)
+	}
 	if a.UnknownRun {
 		return []Button{{ID: ButtonRunAgain, Label: "Run again…"}, {ID: ButtonLeave, Label: "Leave it"}}
 	}

@@ -65,12 +65,17 @@ type State struct {
 	Pending  []*Approval       `json:"pending,omitempty"`
 	Decided  []DecidedApproval `json:"decided,omitempty"`
 	// Grants stand for this thread; Granted numbers them.
-	Grants   []Grant       `json:"grants,omitempty"`
-	Granted  int           `json:"granted,omitempty"`
-	Boundary Boundary      `json:"boundary"`
-	Usage    Usage         `json:"usage"`
-	Stats    Stats         `json:"stats"`
-	Recent   []HistoryTurn `json:"recent,omitempty"`
+	Grants   []Grant  `json:"grants,omitempty"`
+	Granted  int      `json:"granted,omitempty"`
+	Boundary Boundary `json:"boundary"`
+	Usage    Usage    `json:"usage"`
+	Stats    Stats    `json:"stats"`
+	// DayUsage is what people's turns have cost on Day (UTC), by who began them;
+	// Raised are the limits of budgets that approvers have allowed.
+	Day      string           `json:"day,omitempty"`
+	DayUsage map[string]Usage `json:"day_usage,omitempty"`
+	Raised   map[string]int64 `json:"raised,omitempty"`
+	Recent   []HistoryTurn    `json:"recent,omitempty"`
 	// Audit is the head of the audit chain; Unwritten are its entries that are
 	// not in the blob store yet.
 	Audit     audit.Chain   `json:"audit"`
@@ -124,6 +129,8 @@ type Turn struct {
 	// Made counts the calls of the turn, for their IDs.
 	Made int      `json:"made"`
 	Card TurnView `json:"card"`
+	// Raised is the turn's budget, where an approver has raised it.
+	Raised int64 `json:"raised,omitempty"`
 	// Stop is set by cancel_turn and destroy.
 	Stop *CancelTurn `json:"stop,omitempty"`
 	// Wrote is true once something ran that may have changed the workspace.
@@ -188,6 +195,8 @@ type Approval struct {
 	GrantFor time.Duration `json:"grant_for,omitempty"`
 	// BrokeGlass is true when one person approved alone.
 	BrokeGlass bool `json:"broke_glass,omitempty"`
+	// Budget is set where no call is held, but the turn, for a budget to be raised.
+	Budget *OverBudget `json:"budget,omitempty"`
 	// Editing is true while a changed command is being judged.
 	Editing bool `json:"editing,omitempty"`
 	// Interactions are those already answered, so that a repeated click after a

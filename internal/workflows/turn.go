@@ -104,6 +104,12 @@ func (s *session) turn(ctx workflow.Context) {
 			s.modelFailed(ctx, err)
 			return
 		}
+		if res.Over != nil {
+			if !s.raiseBudget(ctx, res.Over) {
+				return
+			}
+			continue
+		}
 		s.answered(ctx, res)
 		if len(res.Calls) == 0 {
 			s.done(ctx, res)
@@ -134,6 +140,7 @@ func (s *session) callModel(ctx workflow.Context) (ModelResult, error) {
 	err := workflow.ExecuteActivity(mctx, ActivityCallModel, ModelInput{
 		WorkflowID: s.id, Model: s.st.Model, Transcript: s.st.Boundary.Transcript, Append: t.Append,
 		Turn: t.Number, Step: t.Step, Sandbox: s.st.Sandbox, Shared: len(s.st.Speakers) > 1,
+		Spent: s.spending(ctx), Channel: s.st.Thread.Channel,
 	}).Get(mctx, &res)
 	return res, err
 }
@@ -145,8 +152,8 @@ func (s *session) answered(_ workflow.Context, res ModelResult) {
 	t.Append = nil
 	t.Calls = nil
 	s.st.Boundary.Transcript = res.Transcript
-	t.Card.Usage = t.Card.Usage.Add(res.Usage)
-	s.st.Usage = s.st.Usage.Add(res.Usage)
+	t.Card.Condensed = t.Card.Condensed || res.Condensed
+	s.spent(res.Usage)
 	for _, tc := range res.Calls {
 		t.Made++
 		c := &Call{ToolCall: tc, State: CallPending, Attempt: 1, ID: s.st.Thread.ID + "." + itoa(t.Number) + "." + itoa(t.Made)}
@@ -233,6 +240,7 @@ func (s *session) failed(ctx workflow.Context, sentence, hint string) {
 }
 
 func (s *session) modelFailed(ctx workflow.Context, err error) {
+	s.unanswered(err)
 	if temporal.IsCanceledError(err) && s.st.Turn.Stop != nil {
 		s.stopped(ctx)
 		return
@@ -255,6 +263,27 @@ func (s *session) modelFailed(ctx workflow.Context, err error) {
 		}
 	}
 	s.failed(ctx, sentence, hint)
+}
+
+// unanswered counts the requests of a model call that came to nothing, as far as
+// they may have been billed.
+func (s *session) unanswered(err error) {
+	var p ModelProgress
+	var app *temporal.ApplicationError
+	var timeout *temporal.TimeoutError
+	var canceled *temporal.CanceledError
+	var hint string
+	switch {
+	case errors.As(err, &app) && app.HasDetails():
+		_ = app.Details(&hint, &p.Unsure) // of another version: nothing is known
+	case errors.As(err, &timeout) && timeout.HasLastHeartbeatDetails():
+		_ = timeout.LastHeartbeatDetails(&p)
+	case errors.As(err, &canceled):
+		p.Unsure = 1 // what a stop ended had begun
+	}
+	if p.Unsure > 0 {
+		s.spent(Usage{Calls: p.Unsure, Unsure: p.Unsure})
+	}
 }
 
 // record appends what the model has not seen yet to the transcript, without

@@ -120,6 +120,8 @@ type TurnView struct {
 	// Hint says what to do about Error.
 	Hint   string `json:"hint,omitempty"`
 	Queued int    `json:"queued,omitempty"`
+	// Condensed: the conversation was condensed for the model during the turn.
+	Condensed bool `json:"condensed,omitempty"`
 	// Says is what the model is saying now; filled in when the card is shown.
 	Says ModelProgress `json:"says,omitzero"`
 }

@@ -59,6 +59,8 @@ type world struct {
 	content string
 	// modelErr, when set, fails the next model call for good.
 	modelErr error
+	// budget, when set, is what a turn may cost; a model call costs 100.
+	budget int64
 	audit    map[string]map[int]audit.Entry
 	// groups are what people belong to when they are asked about again; policy is
 	// the version of the rules.
@@ -208,8 +210,17 @@ func (w *world) callModel(ctx context.Context, in workflows.ModelInput) (workflo
 		w.modelErr = nil
 		return workflows.ModelResult{}, err
 	}
+	if limit := max(w.budget, in.Spent.Raised[workflows.BudgetTurn]); w.budget > 0 && !in.NoCall && in.Spent.Turn >= limit {
+		return workflows.ModelResult{Over: &workflows.OverBudget{
+			Budget: workflows.BudgetTurn, Spent: in.Spent.Turn, Limit: limit, Next: limit + w.budget,
+			Rule: workflows.ApprovalRule{Required: 1, Approvers: []string{"grace"}, TTL: time.Hour},
+		}}, nil
+	}
 	res := workflows.ModelResult{Model: "test", Usage: workflows.Usage{Input: 10, Output: 5, Calls: 1}}
 	if !in.NoCall {
+		if w.budget > 0 {
+			res.Usage.Micros = 100
+		}
 		res.Calls = nextCalls(t)
 		if len(res.Calls) > 0 {
 			t = append(t, entry{Kind: "calls", Calls: res.Calls})

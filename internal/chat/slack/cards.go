@@ -160,6 +160,9 @@ func (d drawing) turn(t workflows.TurnView) []slack.Block {
 			r.box(tail)
 		}
 	}
+	if note := chat.Remark(t); note != "" {
+		r.add(texts(note, nil))
+	}
 	if what, tail := chat.ModelSays(t); what != "" {
 		r.add(texts(what, nil))
 		r.box(tail)
@@ -210,7 +213,9 @@ func (d drawing) approval(a workflows.ApprovalView) []slack.Block {
 	}
 	var r richText
 	r.add(d.line(d.style.ApprovalTitle(a), bold()))
-	r.add(texts("In "+chat.Where(a)+":", nil))
+	if a.Tier != workflows.TierBudget {
+		r.add(texts("In "+chat.Where(a)+":", nil))
+	}
 	r.box(command)
 	if why := chat.Why(a); why != "" {
 		r.add(rich([]piece{{text: cut(why, reasonsShown)}}, nil))
