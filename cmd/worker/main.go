@@ -16,6 +16,12 @@ It connects to Temporal as TEMPORAL_ADDRESS and its kin say. On the data directo
 one's settings.`
 
 type cli struct {
+	Run      runCmd      `cmd:"" default:"withargs" help:"Serve (the default)."`
+	GC       gcCmd       `cmd:"" name:"gc" help:"Remove what no session needs of the stored snapshots, as a running worker does from time to time."`
+	Snapshot snapshotCmd `cmd:"" help:"Look at stored snapshots."`
+}
+
+type runCmd struct {
 	process.Flags
 	Model              string `help:"Model of new sessions; 'offline' needs no key (openai.model)." placeholder:"NAME"`
 	ForceContinueAsNew int    `help:"For tests: continue sessions as new after every N steps." placeholder:"N"`
@@ -26,7 +32,7 @@ func main() {
 }
 
 // Run serves until ctx ends.
-func (c *cli) Run(ctx context.Context, e *process.Env) error {
+func (c *runCmd) Run(ctx context.Context, e *process.Env) error {
 	return c.Connected(ctx, e, map[string]string{"openai.model": c.Model}, func(ctx context.Context, p process.Connected) (process.Service, error) {
 		return workerapp.Start(ctx, workerapp.Options{
 			Config: p.Config, Client: p.Client, Dir: p.Dir, Log: p.Log, ForceContinueAsNew: c.ForceContinueAsNew,

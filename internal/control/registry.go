@@ -106,3 +106,32 @@ func (r *Registry) list(ctx context.Context, key string) (workflows.SessionList,
 	}
 	return out, nil
 }
+
+// each calls do with every row of every manager's registry.
+func (r *Registry) each(ctx context.Context, do func(context.Context, workflows.SessionRow) error) error {
+	for o, err := range r.Store.List(ctx, "registry/") {
+		if err != nil {
+			return err
+		}
+		if !strings.HasSuffix(o.Key, "/head") {
+			continue
+		}
+		head, err := r.Store.Get(ctx, o.Key)
+		if err != nil {
+			return fmt.Errorf("reading the registry's head: %w", err)
+		}
+		for key := string(head); key != ""; {
+			p, err := r.page(ctx, key)
+			if err != nil {
+				return err
+			}
+			for _, row := range p.Rows {
+				if err := do(ctx, row); err != nil {
+					return err
+				}
+			}
+			key = p.Prev
+		}
+	}
+	return nil
+}

@@ -11,8 +11,8 @@ import (
 	"github.com/countersign/countersign/internal/audit"
 )
 
-// keepFor is how long a destroyed session's files stay in the blob store.
-const keepFor = 4 * 24 * time.Hour
+// KeepFor is how long a destroyed session's files stay in the blob store.
+const KeepFor = 4 * 24 * time.Hour
 
 // pause snapshots and releases the sandbox; the next message resumes.
 func (s *session) pause(ctx workflow.Context) {
@@ -122,7 +122,7 @@ func (s *session) receipt(by Actor, inv Inventory) string {
 		b.WriteString(" Not taken any more: " + plural(n, "message") + ".")
 	}
 	if s.st.Boundary.Snapshot != "" {
-		b.WriteString(fmt.Sprintf(" Files kept until %s: `new --from %s`.", s.st.DestroyAt.Add(keepFor).UTC().Format("2 Jan"), s.id))
+		b.WriteString(fmt.Sprintf(" Files kept until %s: `new --from %s`.", s.st.DestroyAt.Add(KeepFor).UTC().Format("2 Jan"), s.id))
 	}
 	return b.String()
 }

@@ -536,7 +536,7 @@ func (s *manager) snapshot(ctx workflow.Context, u UpdateSnapshotID) {
 		row.Title, row.Model, row.Backend = b.Title, b.Model, b.Backend
 		row.Liveness = u.Liveness
 		if u.Destroyed {
-			row.Liveness = LivenessDestroyed
+			row.Liveness, row.EndedAt = LivenessDestroyed, workflow.Now(ctx)
 		}
 	}
 	s.step(ctx)
@@ -564,6 +564,9 @@ func (s *manager) list(q ListSessions) (SessionList, error) {
 	for _, o := range s.st.Opening {
 		if t := o.Request.Thread; t.ID != "" && q.Before == "" {
 			out.Opening = append(out.Opening, t.WorkflowID())
+		}
+		if from := o.Request.From; from != nil && from.Snapshot != "" {
+			out.Needed = append(out.Needed, from.Snapshot)
 		}
 	}
 	return out, nil

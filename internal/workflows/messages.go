@@ -242,8 +242,10 @@ type UpdateSnapshotID struct {
 type Boundary struct {
 	WorkflowID string `json:"workflow_id"`
 	// Turn counts from 1; 0 is the manifest's content.
-	Turn       int       `json:"turn"`
-	Snapshot   string    `json:"snapshot,omitempty"`
+	Turn     int    `json:"turn"`
+	Snapshot string `json:"snapshot,omitempty"`
+	// Previous is the snapshot before: a fork may be on its way with it.
+	Previous   string    `json:"previous,omitempty"`
 	Transcript string    `json:"transcript,omitempty"`
 	Title      string    `json:"title,omitempty"`
 	Backend    string    `json:"backend,omitempty"`
@@ -281,6 +283,8 @@ type SessionRow struct {
 	Turn       int       `json:"turn,omitempty"`
 	Model      string    `json:"model,omitempty"`
 	Forks      int       `json:"forks,omitempty"`
+	// EndedAt is when the session was destroyed.
+	EndedAt time.Time `json:"ended_at,omitzero"`
 }
 
 // SessionList answers [QueryListSessions], newest first.
@@ -291,6 +295,8 @@ type SessionList struct {
 	Next string `json:"next,omitempty"`
 	// Archive is the blob key of older, ended sessions; empty when there are none.
 	Archive string `json:"archive,omitempty"`
-	// Opening are the workflow IDs of sessions about to start.
+	// Opening are the workflow IDs of sessions about to start, Needed the snapshots
+	// that they will be made from.
 	Opening []string `json:"opening,omitempty"`
+	Needed  []string `json:"needed,omitempty"`
 }

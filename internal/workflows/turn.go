@@ -358,7 +358,9 @@ func (s *session) snapshot(ctx workflow.Context) {
 		return
 	}
 	s.st.Boundary.Failed = ""
-	s.st.Boundary.Snapshot = res.Snapshot
+	if res.Snapshot != s.st.Boundary.Snapshot {
+		s.st.Boundary.Previous, s.st.Boundary.Snapshot = s.st.Boundary.Snapshot, res.Snapshot
+	}
 }
 
 // sentenceOf is what people are told of an activity's error.

@@ -100,7 +100,7 @@ func (a *App) sandboxes(ctx context.Context) (*sandbox.Activities, error) {
 		},
 		Workspace: a.Config.Sandbox.Workspace,
 		TempDir:   temp,
-		StateDir:  a.Dir.Join("snapshots"),
+		StateDir:  stateDir(a.Dir),
 		Mask:      a.Config.Mask(),
 		Log:       a.Log,
 	}), nil

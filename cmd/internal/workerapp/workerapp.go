@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -53,11 +54,12 @@ type App struct {
 	lock    *datadir.Lock
 	store   *blob.Store
 	workers []worker.Worker
-	// engine is the docker backend, where it is offered; stopReaping ends the look
-	// for its orphans.
-	engine      *docker.Backend
-	stopReaping func()
-	failed      chan error
+	// engine is the docker backend, where it is offered.
+	engine *docker.Backend
+	// stopCleaning ends the look for orphaned sandboxes and unneeded snapshots.
+	stopCleaning func()
+	cleaning     sync.WaitGroup
+	failed       chan error
 }
 
 // Start locks this host's sandboxes, makes sure that the namespace has the
@@ -97,13 +99,18 @@ func (a *App) start(ctx context.Context) error {
 		}
 		a.workers = append(a.workers, w)
 	}
-	if a.engine != nil {
-		rctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		a.stopReaping = cancel
-		go a.reap(rctx, a.engine)
-	}
+	a.startCleaning(ctx)
 	a.Log.Info("Worker is up", "host", a.host, telemetry.KeyNamespace, a.Config.Temporal.Namespace)
 	return nil
+}
+
+// startCleaning looks after what is left behind until Stop.
+func (a *App) startCleaning(ctx context.Context) {
+	ctx, a.stopCleaning = context.WithCancel(context.WithoutCancel(ctx))
+	a.cleaning.Go(func() { a.collect(ctx) })
+	if a.engine != nil {
+		a.cleaning.Go(func() { a.reap(ctx, a.engine) })
+	}
 }
 
 // part is what one task queue serves.
@@ -156,11 +163,12 @@ func (a *App) Stop() error {
 	for _, w := range a.workers {
 		w.Stop()
 	}
+	if a.stopCleaning != nil {
+		a.stopCleaning()
+		a.cleaning.Wait()
+	}
 	var err error
 	if a.engine != nil {
-		if a.stopReaping != nil {
-			a.stopReaping()
-		}
 		err = a.engine.Close()
 	}
 	if a.store != nil {

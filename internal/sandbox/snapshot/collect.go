@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -108,4 +111,30 @@ func (s *Store) remove(ctx context.Context, key string, old time.Time, dry bool)
 func IsRef(text string) bool {
 	_, err := parseRef(text)
 	return err == nil
+}
+
+// ForgetOld drops what is known of sandboxes of which no snapshot was taken since
+// before.
+func (s *Store) ForgetOld(before time.Time) error {
+	entries, err := os.ReadDir(s.State)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for old indexes: %w", err)
+	}
+	for _, e := range entries {
+		last := strings.TrimSuffix(e.Name(), baseIndex)
+		if last != e.Name() {
+			last += lastIndex // a base is as old as the newest that stands on it
+		}
+		info, err := os.Stat(filepath.Join(s.State, last))
+		if err == nil && info.ModTime().After(before) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(s.State, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing old indexes: %w", err)
+		}
+	}
+	return nil
 }

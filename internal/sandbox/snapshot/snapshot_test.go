@@ -460,7 +460,9 @@ func TestVanishes(t *testing.T) {
 // unreadable gives nothing of what it lists.
 type unreadable struct{ snapshot.Tree }
 
-func (unreadable) Read(context.Context, []string, func(string, int64, io.Reader) error) error { return nil }
+func (unreadable) Read(context.Context, []string, func(string, int64, io.Reader) error) error {
+	return nil
+}
 
 func TestDamaged(t *testing.T) {
 	t.Parallel()
@@ -503,7 +505,6 @@ func TestDamaged(t *testing.T) {
 		took := r.take(dir)
 		require.Equal(t, 1, took.Layers, key)
 		require.Equal(t, tree(t, dir), tree(t, r.restore(took.Ref)))
-		ref = took.Ref
 		break
 	}
 	for _, bad := range []string{"", "x", "sha256:00", "sha512:" + strings.Repeat("0", 128), "sha256:../../" + strings.Repeat("0", 58)} {
