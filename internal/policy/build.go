@@ -17,7 +17,8 @@ func runTargets(c *call, _ *spec, p parsed) {
 			ops = ops[1:2]
 		case ops[0].is("install", "require", "update"):
 			c.s.j.install = true
-		case ops[0].is("show", "validate", "outdated", "licenses", "why"):
+		case ops[0].is("show", "validate", "licenses", "why"):
+			c.build() // it loads the plugins that are installed
 			return
 		}
 	}
@@ -484,7 +485,7 @@ func runCC(c *call, _ *spec, _ parsed) {
 			c.badOption(&parsed{}, t)
 		}
 	}
-	if !out {
+	if !out && !c.argHas("-E", "-fsyntax-only", "-M", "-MM") {
 		c.write(lit("a.out"))
 	}
 	c.build()
@@ -501,7 +502,7 @@ func ccHarmless(t string) bool {
 			return true
 		}
 	}
-	return in([]string{"-c", "-S", "-E", "-v", "-w", "-s", "-static", "-shared", "-pthread", "-pedantic", "-pedantic-errors", "-ansi", "-pipe", "-M", "-MM", "-MD", "-MMD", "-MP", "-MG", "-P", "-C", "-rdynamic", "-nostdlib", "-nostdinc", "-fsyntax-only", "-no-pie", "-pie", "-###"}, t)
+	return in([]string{"-c", "-S", "-E", "-v", "-w", "-s", "-static", "-shared", "-pthread", "-pedantic", "-pedantic-errors", "-ansi", "-pipe", "-M", "-MM", "-MD", "-MMD", "-MP", "-MG", "-P", "-C", "-rdynamic", "-nostdlib", "-nostdinc", "-fsyntax-only", "-no-pie", "-pie", "-###", "-dM", "-dD", "-dN", "-dI", "-dU"}, t)
 }
 
 func runCompiler(c *call, _ *spec, _ parsed) {

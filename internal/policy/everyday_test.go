@@ -10,9 +10,22 @@ import (
 	"github.com/countersign/countersign/internal/policy"
 )
 
-func everyday(t testing.TB) []string {
+// everyday are everyday commands, of the sets named or of all.
+func everyday(t testing.TB, names ...string) []string {
 	t.Helper()
-	data, err := os.ReadFile("testdata/everyday.txt")
+	if len(names) == 0 {
+		names = []string{"everyday.txt", "everyday_other.txt"}
+	}
+	var out []string
+	for _, name := range names {
+		out = append(out, lines(t, name)...)
+	}
+	return out
+}
+
+func lines(t testing.TB, name string) []string {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + name)
 	require.NoError(t, err)
 	var out []string
 	for _, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
@@ -28,15 +41,17 @@ func everyday(t testing.TB) []string {
 func TestEverydayCommandsRun(t *testing.T) {
 	t.Parallel()
 	p := policy.Default()
-	list := everyday(t)
-	require.GreaterOrEqual(t, len(list), 300)
-	asked := 0
-	for _, c := range list {
-		if v := p.Judge(c, sandbox(), policy.Facts{}); v.Tier > policy.Write {
-			asked++
-			t.Logf("asks: %q: %s", c, v.Summary())
+	for _, name := range []string{"everyday.txt", "everyday_other.txt"} {
+		list := everyday(t, name)
+		require.GreaterOrEqual(t, len(list), 300)
+		asked := 0
+		for _, c := range list {
+			if v := p.Judge(c, sandbox(), policy.Facts{}); v.Tier > policy.Write {
+				asked++
+				t.Logf("asks: %q: %s", c, v.Summary())
+			}
 		}
+		t.Logf("%s: %d of %d ask", name, asked, len(list))
+		require.LessOrEqual(t, asked*100, len(list)*4, "%s: the bar is 5 %%; ours is tighter so that a slip shows", name)
 	}
-	t.Logf("%d of %d ask", asked, len(list))
-	require.LessOrEqual(t, asked*100, len(list)*4, "the bar is 5 %%; ours is tighter so that a slip shows")
 }

@@ -353,7 +353,7 @@ func join(ps []piece) word {
 		}
 		return w
 	}
-	j := joiner{w: word{lit: true, flat: true, class: class{num: true, noDash: true}}}
+	j := joiner{w: word{lit: true, flat: true, nums: true, class: class{num: true, noDash: true}}}
 	for i, p := range ps {
 		j.w.flow = j.w.flow.with(p.flow)
 		if p.unknown {
@@ -381,7 +381,7 @@ func (j *joiner) unknown(i, n int, p piece) {
 	}
 	w.temp = i == 0 && p.temp && p.quoted
 	w.lit = false
-	w.num = w.num && p.num
+	w.num, w.nums = w.num && p.num, w.nums && p.num
 	w.loose = w.loose || i > 0 && !p.quoted && !p.noDash && !p.num && len(p.roots) == 0
 	// A known part before it in the same component could make another name of it.
 	at := j.sample.String()
@@ -422,7 +422,7 @@ func (j *joiner) word() word {
 		w.glob = hasGlob(w.pat)
 	}
 	if w.lit {
-		w.class, w.flat = class{}, false
+		w.class, w.flat, w.nums = class{}, false, false
 		return w
 	}
 	w.sample, w.tmpl, w.alt = j.sample.String(), j.tmpl.String(), j.alt.String()

@@ -90,6 +90,7 @@ type word struct {
 	flat   bool   // when not lit: no unknown part can lead out of its directory
 	glob   bool   // holds unquoted pattern characters
 	pat    string // the pattern when glob, quoted characters escaped
+	nums   bool   // when not lit: every unknown part is a number
 	split  bool   // unquoted and unknown: may be none or several words
 	loose  bool   // unquoted and unknown after the start: more words, options too
 	flow   flow   // what the unknown parts carry

@@ -56,6 +56,28 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
+// FuzzLoad: any file is refused or makes a policy that judges, and lowers
+// nothing that is forbidden.
+func FuzzLoad(f *testing.F) {
+	f.Add(string(policy.BuiltinFile()))
+	f.Add("version: 1\ntargets: [a]\nscratch: [/tmp]\nstdin: [{program: psql, tier: write}]\nprotected: [x]\ntarget_stops: b")
+	f.Add("rules:\n  - {id: a, argv: [rm, -rf, \"{paths}\"], tier: write, isolated: true, reason: x}\n  - {id: b, command: [git], subcommand: push, flags: [-f], path: [\"**\"], host: [x], backend: local, tier: critical}")
+	f.Add("rules:\n  - {id: a, argv: [], tier: safe}\n  - &x {id: *y}")
+	f.Add("a: [\n\t{")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, _, err := policy.Load([]byte(text), "policy.yaml")
+		if err != nil {
+			return
+		}
+		for command, least := range map[string]policy.Tier{"rm -rf /": policy.Forbidden, "reboot": policy.Forbidden, "ls": policy.Safe, "git push -f x": policy.Safe} {
+			v := p.Judge(command, sandbox(), policy.Facts{})
+			if v.Tier < least || strings.Contains(v.Summary(), "could not be judged") {
+				t.Fatalf("%q is %s under %q: %s", command, v.Tier, text, v.Summary())
+			}
+		}
+	})
+}
+
 func BenchmarkJudge(b *testing.B) {
 	p := policy.Default()
 	for name, c := range map[string]string{

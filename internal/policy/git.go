@@ -25,7 +25,7 @@ describe | gitread | v* | --all --tags --contains --abbrev? --candidates: --exac
 branch | gitread gitlist | v* | -a,--all -r,--remotes -l,--list -v,--verbose -vv -q,--quiet --show-current --contains? --no-contains? --merged? --no-merged? --points-at: --sort: --format: --color? --no-color --column? --no-column --abbrev? --no-abbrev -i,--ignore-case -d! -D! -m! -M! -c! -C! -f! -u:! --set-upstream-to:! --unset-upstream! --edit-description! -t! --track! --delete! --move! --copy! --force!
 tag | gitread gitlist | v* | -l,--list -n? --contains? --no-contains? --merged? --no-merged? --points-at: --sort: --format: --color? --column? --no-column -i,--ignore-case -v! -d! -a! -s! -f! -m:! -F:! -u:!
 remote | gitread gitremote | v* | -v,--verbose
-stash | gitread gitstash | v* | -p,--patch --stat? --name-only --name-status -u,--include-untracked --only-untracked --oneline --format: --pretty?
+stash | gitread gitstash | v* | --date: -n,--max-count: --numstat --shortstat -p,--patch --stat? --name-only --name-status -u,--include-untracked --only-untracked --oneline --format: --pretty?
 config | gitread gitconfig | v* | --get: --get-all: --get-regexp: --get-urlmatch: -l,--list --local --global --system --worktree --name-only --show-origin --show-scope -z,--null --type: --bool --int --path --includes --no-includes --default: --bool-or-int -f:! --file:! --blob:! -e! --edit! --unset! --unset-all! --add! --replace-all! --rename-section! --remove-section!
 cat-file | gitread gitcontent | v* | -t -s -p -e --batch? --batch-check? --batch-all-objects --unordered --buffer --textconv! --filters! --follow-symlinks
 merge-base | gitread | v* | -a,--all --octopus --independent --is-ancestor --fork-point

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
@@ -19,7 +20,7 @@ var builtinYAML []byte
 
 // tablesVersion changes whenever the built-in tables or their reading do: it is
 // part of every policy's version.
-const tablesVersion = "3"
+const tablesVersion = "4"
 
 var loadDefault = sync.OnceValue(func() *Policy {
 	p := newPolicy()
@@ -49,7 +50,20 @@ func Load(data []byte, name string) (*Policy, []Warning, error) {
 		return nil, nil, err
 	}
 	p.seal(builtinYAML, data)
-	return p, p.review(own), nil
+	return p, append(p.idleTargets(data), p.review(own)...), nil
+}
+
+// idleTargets warns of targets that never count, because of a word in them.
+func (p *Policy) idleTargets(data []byte) []Warning {
+	var out []Warning
+	for _, t := range p.targets {
+		if p.safeTarget(t) {
+			continue
+		}
+		at := slices.IndexFunc(bytes.Split(data, []byte("\n")), func(l []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(l, ` {"`), []byte("targets")) })
+		out = append(out, Warning{Line: at + 1, Text: fmt.Sprintf("target %q never counts: one of target_stops is in it", t)})
+	}
+	return out
 }
 
 func newPolicy() *Policy {
@@ -94,7 +108,7 @@ func (r *reader) fault(n ast.Node, format string, args ...any) {
 
 // read adds a file to the policy and returns the rules it brought.
 func (p *Policy) read(data []byte, name string) ([]*rule, error) {
-	file, err := parser.ParseBytes(data, 0)
+	file, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\ufeff")), 0)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -222,7 +236,7 @@ func (p *Policy) readStdin(r *reader, n ast.Node) {
 		return
 	}
 	for _, v := range seq.Values {
-		program, tier := "", Risky
+		program, tier, before := "", Risky, len(r.errs)
 		r.mapping(v, "an entry of stdin", func(key string, k, v ast.Node) {
 			switch key {
 			case "program":
@@ -234,6 +248,7 @@ func (p *Policy) readStdin(r *reader, n ast.Node) {
 			}
 		})
 		switch {
+		case len(r.errs) > before:
 		case program == "" || strings.Contains(program, "/"):
 			r.fault(v, "program is not a name without a directory")
 		case in([]string{"sh", "bash", "dash", "ash"}, program):
@@ -270,6 +285,7 @@ func (r *reader) rule(n ast.Node) *rule {
 	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) > 0 {
 		ru.line = m.Values[0].Key.GetToken().Position.Line
 	}
+	before := len(r.errs)
 	r.mapping(n, "a rule", func(key string, k, v ast.Node) {
 		switch key {
 		case "id":
@@ -303,7 +319,9 @@ func (r *reader) rule(n ast.Node) *rule {
 			r.fault(k, "unknown key %q in a rule", key)
 		}
 	})
-	r.checkRule(n, ru)
+	if len(r.errs) == before { // else what follows from the fault would be reported too
+		r.checkRule(n, ru)
+	}
 	return ru
 }
 
@@ -319,6 +337,8 @@ func (r *reader) checkRule(n ast.Node, ru *rule) {
 		r.fault(n, "rule %q has no tier", ru.id)
 	case ru.argv == nil && ru.tier < Risky:
 		r.fault(n, "rule %q would lower commands to %s without naming their exact shape: give argv", ru.id, ru.tier)
+	case ru.argv != nil && len(ru.argv) == 0:
+		r.fault(n, "rule %q: argv is empty", ru.id)
 	case ru.argv != nil && (len(ru.command) > 0 || len(ru.sub) > 0 || len(ru.flags) > 0):
 		r.fault(n, "rule %q gives argv, which holds command, subcommand and flags already", ru.id)
 	case len(ru.sub) > 0 && len(ru.command) == 0:
@@ -330,8 +350,11 @@ func (r *reader) checkRule(n ast.Node, ru *rule) {
 		}
 	}
 	for _, c := range ru.command {
-		if strings.Contains(c, "/") {
+		switch {
+		case strings.Contains(c, "/"):
 			r.fault(n, "rule %q: command %q is not a name without a directory", ru.id, c)
+		case strings.ContainsAny(c, "*?[ "):
+			r.fault(n, "rule %q: command %q is not a name: it is compared as it stands", ru.id, c)
 		}
 	}
 	r.checkShape(n, ru)
@@ -345,6 +368,11 @@ func (r *reader) checkShape(n ast.Node, ru *rule) {
 	open := 0
 	for i, a := range ru.argv {
 		if !strings.HasPrefix(a, "{") {
+			for _, p := range []string{"{path}", "{paths}", "{word}"} {
+				if strings.Contains(a, p) {
+					r.fault(n, "rule %q: %s must be a word of its own, not a part of %q", ru.id, p, a)
+				}
+			}
 			continue
 		}
 		switch {

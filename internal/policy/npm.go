@@ -72,6 +72,8 @@ func (c *call) npmCommand(s *scope, ops []word) {
 	case sub.is("run", "run-script"), sub.is("ls", "list", "ll", "la", "view", "info", "show", "outdated", "explain", "why", "root", "prefix", "bin", "help", "pkg", "query", "fund", "doctor", "ping", "whoami", "search"):
 		c.npmRead(sub, ops)
 		return
+	case c.name == "yarn" && sub.is("workspaces") && len(ops) == 2 && ops[1].is("info", "list"):
+		return
 	case sub.is("install", "i", "ci", "add", "install-test", "it", "update", "up", "upgrade", "import", "dedupe", "rebuild", "install-ci-test", "cit", "link", "fetch"):
 		c.s.j.install = true
 		c.raise(Risky, "%s downloads packages and runs what they say at installation", c.by())

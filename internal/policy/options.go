@@ -215,6 +215,12 @@ func (c *call) parse(sp *spec, args []word) parsed {
 	var p parsed
 	for i := 0; i < len(args); i++ {
 		w := args[i]
+		if w.nums && !w.glob && len(w.text) > 1 && w.text[0] == '-' {
+			// An option with a number in it, such as -j$(nproc): any number does.
+			w = lit(strings.ReplaceAll(w.tmpl, unknownVar, "1"))
+			args = append([]word(nil), args...)
+			args[i] = w
+		}
 		if !w.lit || w.glob {
 			if w.mayBeOption() && !sp.harmless {
 				c.maybeOption(sp, w)

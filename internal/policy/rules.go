@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -198,14 +197,15 @@ func (r *rule) shape(c *call) bool {
 }
 
 // plainPath reports whether a word is one literal path in the workspace that is
-// not protected.
+// not protected. The workspace itself counts, unless it would be deleted.
 func (c *call) plainPath(w word) bool {
 	if !w.lit || w.glob || w.text == "" || w.text[0] == '-' {
 		return false
 	}
 	paths := c.s.resolve(w.text)
 	for _, p := range paths {
-		if pl := c.s.placeOf(p); pl != placeWorkspace && pl != placeRoot {
+		pl := c.s.placeOf(p)
+		if pl != placeWorkspace && (pl != placeRoot || in([]string{"rm", "rmdir", "mv", "chmod", "shred"}, c.program0)) {
 			return false
 		}
 	}
@@ -218,119 +218,6 @@ func plainWord(w word) bool {
 	}
 	for i := 0; i < len(w.text); i++ {
 		if b := w.text[i]; !isWordByte(b) && strings.IndexByte("./:@%+,=-", b) < 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// review finds rules that never change a verdict, or change too many.
-func (p *Policy) review(own []*rule) []Warning {
-	var out []Warning
-	warn := func(r *rule, format string, args ...any) {
-		out = append(out, Warning{Line: r.line, Text: fmt.Sprintf("rule %q ", r.id) + fmt.Sprintf(format, args...)})
-	}
-	for _, r := range own {
-		for _, b := range r.backend {
-			if !in([]string{"local", "docker", "e2b", "daytona", "modal"}, b) {
-				warn(r, "is unreachable: no backend is called %q", b)
-			}
-		}
-		if r.argv == nil && r.broad() {
-			warn(r, "is over-broad: it raises every command to %s", r.tier)
-		}
-		for _, name := range r.command {
-			if !p.knows(name) && r.tier <= Risky {
-				warn(r, "changes nothing: %q is not a command that the policy knows, so it is risky already", name)
-			}
-		}
-		for _, o := range p.rules {
-			if why := r.shadowedBy(o); why != "" {
-				warn(r, "%s", why)
-			}
-		}
-	}
-	return out
-}
-
-// shadowedBy says why a rule has no effect because of another, or "".
-func (r *rule) shadowedBy(o *rule) string {
-	switch {
-	case o == r || o.argv != nil && r.argv == nil:
-	case r.argv == nil && o.tier >= r.tier && o.covers(r) && (o.tier > r.tier || !r.covers(o) || o.line < r.line):
-		return fmt.Sprintf("is shadowed: rule %q raises all it matches to %s", o.id, o.tier)
-	case r.argv != nil && o.argv == nil && o.tier > r.tier && o.coversShape(r):
-		return fmt.Sprintf("never lowers anything: rule %q raises what it matches to %s", o.id, o.tier)
-	case r.argv != nil && o.argv != nil && o.tier <= r.tier && slices.Equal(o.argv, r.argv) && o.line < r.line && sameEnv(o, r):
-		return fmt.Sprintf("is shadowed: rule %q has the same shape", o.id)
-	}
-	return ""
-}
-
-// broad reports whether a raising rule has no selector that narrows it to some
-// commands.
-func (r *rule) broad() bool {
-	all := func(pats []string) bool {
-		for _, p := range pats {
-			if strings.Trim(p, "*/") == "" {
-				return true
-			}
-		}
-		return len(pats) == 0
-	}
-	return len(r.command) == 0 && all(r.path) && all(r.host)
-}
-
-// covers reports whether r matches whatever o matches.
-func (r *rule) covers(o *rule) bool {
-	return subset(o.command, r.command) && subset(o.sub, r.sub) && subset(o.backend, r.backend) && subset(o.path, r.path) && subset(o.host, r.host) &&
-		supersetFlags(o.flags, r.flags) && (r.isolated == nil || o.isolated != nil && *o.isolated == *r.isolated)
-}
-
-// coversShape reports whether a raising rule matches whatever a shape matches.
-func (r *rule) coversShape(o *rule) bool {
-	if len(r.path) > 0 || len(r.host) > 0 || !subset(o.backend, r.backend) || (r.isolated != nil && (o.isolated == nil || *o.isolated != *r.isolated)) {
-		return false
-	}
-	if len(r.command) > 0 && !in(r.command, o.argv[0]) {
-		return false
-	}
-	if len(r.sub) > 0 && (len(o.argv) < 2 || !in(r.sub, o.argv[1])) {
-		return false
-	}
-	for _, f := range r.flags {
-		if !in(o.argv, f) {
-			return false
-		}
-	}
-	return true
-}
-
-func sameEnv(a, b *rule) bool {
-	return subset(a.backend, b.backend) && subset(b.backend, a.backend) && (a.isolated == nil) == (b.isolated == nil) && (a.isolated == nil || *a.isolated == *b.isolated)
-}
-
-// subset reports whether a selector a is at least as narrow as b; an empty one
-// matches everything.
-func subset(a, b []string) bool {
-	if len(b) == 0 {
-		return true
-	}
-	if len(a) == 0 {
-		return false
-	}
-	for _, s := range a {
-		if !in(b, s) {
-			return false
-		}
-	}
-	return true
-}
-
-// supersetFlags: more required flags match less.
-func supersetFlags(a, b []string) bool {
-	for _, s := range b {
-		if !in(a, s) {
 			return false
 		}
 	}

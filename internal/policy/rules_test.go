@@ -52,7 +52,6 @@ func TestRulesLowerOnlyExactShapes(t *testing.T) {
 rules:
   - {id: gen, argv: [python3, scripts/gen.py, --all], tier: write, reason: generates code}
   - {id: rmtmp, argv: [rm, -rf, "{path}"], tier: write}
-  - {id: bump, argv: [./bump, "{word}"], tier: write}
   - {id: dockerps, argv: [docker, ps], tier: safe}
   - {id: never, command: docker, flags: [-H], tier: critical}
 stdin:
@@ -65,7 +64,7 @@ stdin:
 		{"python3 scripts/gen.py --all", policy.Write}, {"timeout 60 python3 scripts/gen.py --all", policy.Write}, {"cd . && python3 scripts/gen.py --all", policy.Write},
 		{"python3 scripts/gen.py", policy.Risky}, {"python3 scripts/gen.py --all --x", policy.Risky}, {"python3 scripts/gen.py --all > /etc/x", policy.Critical}, {"python3 scripts/gen.py --all; id -x", policy.Risky},
 		{"python3 scripts/gen.py $(rm -rf src)", policy.Risky}, {"python3 -c x", policy.Risky}, {"PYTHONPATH=/x python3 scripts/gen.py --all", policy.Risky}, {"sudo python3 scripts/gen.py --all", policy.Risky},
-		{"rm -rf build", policy.Write}, {"rm -rf .git", policy.Risky}, {"rm -rf /tmp/x", policy.Risky}, {"rm -rf build dist", policy.Risky}, {"rm -rf /", policy.Forbidden}, {"rm -rf $X", policy.Risky}, {"rm -rf *", policy.Risky},
+		{"rm -rf build", policy.Write}, {"rm -rf .git", policy.Risky}, {"rm -rf /tmp/x", policy.Risky}, {"rm -rf build dist", policy.Risky}, {"rm -rf /", policy.Forbidden}, {"rm -rf $X", policy.Risky}, {"rm -rf *", policy.Risky}, {"rm -rf .", policy.Risky}, {"rm -rf /workspace", policy.Risky},
 		{"docker ps", policy.Safe}, {"docker -H tcp://x ps", policy.Critical}, {"docker ps -a", policy.Risky}, {"ssh host docker ps", policy.Risky}, {"./docker ps", policy.Risky},
 	} {
 		v := p.Judge(tc.command, sandbox(), policy.Facts{})
@@ -118,6 +117,11 @@ func TestBadPoliciesAreRefusedWithTheirLine(t *testing.T) {
 		"stdin shell":         {"stdin: [{program: bash, tier: safe}]", "a shell's text is always judged"},
 		"subcommand alone":    {"rules:\n  - {id: a, subcommand: push, tier: risky}", "gives a subcommand without a command"},
 		"argv and command":    {"rules:\n  - {id: a, command: git, argv: [git], tier: risky}", "gives argv, which holds command"},
+		"argv empty":          {"rules:\n  - {id: a, argv: [], tier: safe}", `rule "a": argv is empty`},
+		"part of a word":      {"rules:\n  - {id: a, argv: [make, \"O={path}\"], tier: write}", `{path} must be a word of its own, not a part of "O={path}"`},
+		"command pattern":     {"rules:\n  - {id: a, command: \"git*\", tier: critical}", "is not a name: it is compared as it stands"},
+		"stdin no mapping":    {"stdin: [psql]", "an entry of stdin is not a mapping"},
+		"rule no mapping":     {"rules: [deny]", "policy.yaml:1: a rule is not a mapping"},
 		"syntax":              {"rules: [", "policy.yaml: "},
 		"duplicate key":       {"rules:\n  - id: a\n    id: b\n    command: git\n    tier: risky", "3"},
 	} {
@@ -129,6 +133,8 @@ func TestBadPoliciesAreRefusedWithTheirLine(t *testing.T) {
 	}
 	_, _, err := policy.Load([]byte("a: 1\nb: 2\nc: 3"), "policy.yaml")
 	require.Len(t, strings.Split(err.Error(), "\n"), 3, "all faults are reported at once")
+	_, _, err = policy.Load([]byte("rules:\n  - {id: a, command: git, tier: high}\n  - x\nstdin: [psql]"), "policy.yaml")
+	require.Len(t, strings.Split(err.Error(), "\n"), 3, "no fault brings others that only follow from it")
 }
 
 func TestQuestionableRulesAreReported(t *testing.T) {
@@ -141,6 +147,12 @@ func TestQuestionableRulesAreReported(t *testing.T) {
   - {id: status, argv: [git, status, -s], tier: safe}
   - {id: odd, command: frobnicate, tier: risky}
   - {id: everywhere, path: ["**"], tier: risky}
+  - {id: infra, path: ["infra/**"], tier: critical}
+  - {id: ls, argv: [ls, -la], tier: safe}
+  - {id: reboot, argv: [reboot], tier: risky}
+  - {id: script, argv: [./deploy.sh], tier: write}
+  - {id: cluster, argv: [kubectl, "{word}", pods], tier: safe}
+targets: [build, build-deploy]
 `), "policy.yaml")
 	require.NoError(t, err)
 	var got []string
@@ -155,6 +167,12 @@ func TestQuestionableRulesAreReported(t *testing.T) {
 		`rule "status" never lowers anything: rule "git" raises what it matches to critical`,
 		`rule "odd" changes nothing: "frobnicate" is not a command that the policy knows, so it is risky already`,
 		`rule "everywhere" is over-broad: it raises every command to risky`,
+		`rule "infra" is unreachable: the path "infra/**" starts with neither / nor *, and paths are absolute`,
+		`rule "ls" changes nothing: what it matches is safe already`,
+		`rule "reboot" never lowers anything: what it matches is forbidden`,
+		`rule "script" is unreachable: a program named by its path is never lowered`,
+		`rule "cluster" is over-broad: it leaves open which command "kubectl" is given`,
+		`target "build-deploy" never counts: one of target_stops is in it`,
 	} {
 		require.Contains(t, got, want)
 	}

@@ -41,7 +41,8 @@ df | full names | r* | -a,--all -B,--block-size: -h,--human-readable -H,--si -i,
 id | full names nodash | n* | -a -Z,--context -g,--group -G,--groups -n,--name -r,--real -u,--user -z,--zero --help --version
 groups users | mild names nodash | n* |  --help --version
 who w | mild names | n* | -a,--all -b,--boot -d,--dead -H,--heading --ips -l,--login --lookup -m -p,--process -q,--count -r,--runlevel -s,--short -t,--time -T,-w,--mesg -u,--users -h,--no-header -f,--from -o,--old-style
-whoami logname tty arch nproc uptime sync | mild names nodash | - | -s,--silent,--quiet --all --ignore: -p,--pretty --since --help --version
+nproc | full names num | - | --all --ignore: --help --version
+whoami logname tty arch uptime sync | mild names nodash | - | -s,--silent,--quiet --all --ignore: -p,--pretty --since --help --version
 uname | full names nodash | - | -a,--all -s,--kernel-name -n,--nodename -r,--kernel-release -v,--kernel-version -m,--machine -p,--processor -i,--hardware-platform -o,--operating-system --help --version
 hostname | mild names nodash | - | -a,--alias -A,--all-fqdns -d,--domain -f,--fqdn,--long -i,--ip-address -I,--all-ip-addresses -s,--short -y,--yp,--nis
 date | full date names nodash plus | v | -d,--date: --debug -f,--file:r -I,--iso-8601? --resolution -R,--rfc-email --rfc-3339: -r,--reference:r -s,--set! -u,--utc,--universal --help --version
@@ -109,7 +110,7 @@ tldr cheat | net | n* |
 cloc scc tokei loc | mild names | R* | --exclude-dir: --include-lang: --exclude-lang: --by-file --quiet -q --json --csv --not-match-d: -s,--sort: -e,--exclude: -t,--type: -i: -f,--format: --no-cocomo -w
 gofmt | gofmt globsafe | R* | -d -e -l -s -r: -w -cpuprofile:w
 goimports gofumpt gci | gofmt globsafe | R* | -d -e -l -w -local: -v -extra -s -lang: -modpath: -format-only -srcdir:
-shellcheck | names | r* | -a,--check-sourced -C,--color? -i,--include: -e,--exclude: --extended-analysis: -f,--format: --list-optional --norc --rcfile:r -o,--enable: -P,--source-path: -s,--shell: -S,--severity: -V,--version -W,--wiki-link-count: -x,--external-sources --help
+shellcheck | full names | r* | -a,--check-sourced -C,--color? -i,--include: -e,--exclude: --extended-analysis: -f,--format: --list-optional --norc --rcfile:r -o,--enable: -P,--source-path: -s,--shell: -S,--severity: -V,--version -W,--wiki-link-count: -x,--external-sources --help
 shfmt | gofmt | R* | -l,--list -d,--diff -w,--write -s,--simplify -i,--indent: -ln,--language-dialect: -ci,--case-indent -bn,--binary-next-line -sr,--space-redirects -kp,--keep-padding -fn,--func-next-line -mn,--minify -f,--find -p,--posix -ln=bash
 hadolint yamllint actionlint markdownlint jsonlint dotenv-linter codespell typos | names | R* | -c,--config:! -f,--format: -d: -s,--strict --no-color -q,--quiet --failure-threshold: --ignore: --skip: -L: --list-files --ignore-words-list: -w! --write! --fix! -i!
 ping ping6 traceroute tracepath mtr nslookup dig host drill whois | net | h* | -c: -n -4 -6 -t: -p: -w: -W: -q -i: -s: -x: -f! -k! -y! -r -m: -T -I:
