@@ -125,7 +125,7 @@ type stack struct {
 	temp string
 }
 
-func startStack(ctx context.Context, e *process.Env) (*stack, error) {
+func startStack(ctx context.Context, e *process.Env, without ...string) (*stack, error) {
 	temp, err := os.MkdirTemp("", "countersign-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("making a directory: %w", err)
@@ -136,12 +136,16 @@ func startStack(ctx context.Context, e *process.Env) (*stack, error) {
 		return nil, errors.Join(fmt.Errorf("making the workspace: %w", err), s.stop())
 	}
 	cfg, err := config.Load(config.Sources{Embedded: true, Defaults: devDefaults(workspace), Flags: map[string]string{
-		"data_dir": filepath.Join(temp, "data"), "openai.model": config.ModelOffline, "web.listen": "127.0.0.1:0", "log.level": "error",
+		"data_dir": filepath.Join(temp, "data"), "openai.model": config.ModelOffline, "log.level": "error",
+		"web.listen": "127.0.0.1:0",
 	}})
 	if err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
-	s.dev = &dev{config: cfg, env: e}
+	s.dev = &dev{config: cfg, env: e, without: map[string]bool{}}
+	for _, part := range without {
+		s.without[part] = true
+	}
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
@@ -156,13 +160,14 @@ func (s *stack) stop() error {
 	return errors.Join(err, os.RemoveAll(s.temp))
 }
 
-// ask opens a session and returns its thread's ID.
-func (s *stack) ask(ctx context.Context, task string) (string, error) {
+// ask sends a task, or another command that opens a session, and returns the
+// thread's ID.
+func (s *stack) ask(ctx context.Context, command string) (string, error) {
 	var reply struct {
 		ThreadID string `json:"thread_id"`
 	}
 	err := s.chat().call(ctx, "POST", "/channels/general/messages", map[string]string{
-		"text": "/agent " + task, "client_id": strconv.FormatInt(time.Now().UnixNano(), 36),
+		"text": "/agent " + command, "client_id": strconv.FormatInt(time.Now().UnixNano(), 36),
 	}, &reply)
 	return reply.ThreadID, err
 }
@@ -222,6 +227,8 @@ func (s *stack) answer(ctx context.Context, thread string) (string, error) {
 
 // benchThread is what the measurements look at of a thread.
 type benchThread struct {
+	Title    string `json:"title"`
+	Liveness string `json:"liveness"`
 	Messages []struct {
 		ID       string `json:"id"`
 		Kind     string `json:"kind"`

@@ -41,15 +41,40 @@ func (c webClient) call(ctx context.Context, method, path string, in, out any) e
 		return fmt.Errorf("asking the web chat: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	data, err := io.ReadAll(resp.Body)
+	data, err := answered(resp, method, path)
 	if err != nil {
-		return fmt.Errorf("reading the web chat's answer: %w", err)
-	}
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, bytes.TrimSpace(data))
+		return err
 	}
 	if err := json.Unmarshal(data, out); err != nil {
 		return fmt.Errorf("decoding the web chat's answer: %w", err)
 	}
 	return nil
+}
+
+// text makes one request whose answer is no JSON.
+func (c webClient) text(ctx context.Context, path string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/api/v1"+path, nil)
+	if err != nil {
+		return "", fmt.Errorf("making the request: %w", err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	req.Header.Set("X-Act-As", c.as)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("asking the web chat: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	data, err := answered(resp, http.MethodGet, path)
+	return string(data), err
+}
+
+func answered(resp *http.Response, method, path string) ([]byte, error) {
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("reading the web chat's answer: %w", err)
+	}
+	if resp.StatusCode/100 != 2 {
+		return nil, fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, bytes.TrimSpace(data))
+	}
+	return data, nil
 }

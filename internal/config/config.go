@@ -45,6 +45,7 @@ type Config struct {
 	Log       Log       `key:"log"`
 	Blob      Blob      `key:"blob"`
 	Temporal  Temporal  `key:"temporal"`
+	Worker    Worker    `key:"worker"`
 	OpenAI    OpenAI    `key:"openai"`
 	Budget    Budget    `key:"budget"`
 	Sandbox   Sandbox   `key:"sandbox"`
@@ -68,6 +69,11 @@ type Log struct {
 // Blob is where transcripts, long outputs and snapshots are kept.
 type Blob struct {
 	URL string `key:"url" default:"" shown:"file:// below data_dir" doc:"gocloud.dev/blob URL of the blob store."`
+}
+
+// Worker bounds what one cmd/worker holds.
+type Worker struct {
+	CachedSessions int `key:"cached_sessions" default:"500" doc:"Sessions that a worker keeps in memory at most; one that is not there is replayed from its history when it is needed, within milliseconds."`
 }
 
 // Temporal is the connection to the Temporal server, resolved as the SDK's

@@ -44,6 +44,7 @@ func (c *Config) finish() Faults {
 	if u, err := url.Parse(c.Blob.URL); err != nil || u.Scheme == "" {
 		k.fault("blob.url", "is not a URL with a scheme such as file:///path")
 	}
+	k.atLeastOne("worker.cached_sessions", c.Worker.CachedSessions)
 	c.checkModel(k)
 	c.checkSandbox(k)
 	c.checkApprovals(k)

@@ -134,13 +134,13 @@ func TitleOf(task string) string {
 func (s *session) run(ctx workflow.Context, in AgentInput) error {
 	for {
 		err := workflow.Await(ctx, func() bool {
-			return s.wanted || s.st.Destroy != nil || s.st.PauseBy != nil || s.st.Switch != nil || s.st.Turn != nil || len(s.st.Queue) > 0
+			return s.wanted || s.aged(ctx) || s.st.Destroy != nil || s.st.PauseBy != nil || s.st.Switch != nil || s.st.Turn != nil || len(s.st.Queue) > 0
 		})
 		if err != nil {
 			return err
 		}
 		switch {
-		case s.wanted:
+		case s.wanted, s.aged(ctx):
 			return s.continueAsNew(ctx, in)
 		case s.st.Turn != nil:
 			s.turn(ctx)
@@ -164,6 +164,20 @@ func (s *session) step(ctx workflow.Context) {
 	if s.st.Destroy == nil && (forced || workflow.GetInfo(ctx).GetContinueAsNewSuggested()) {
 		s.wanted = true
 	}
+}
+
+// runEvents is how long a run's history grows before a session at rest begins a
+// new one: some 15 turns of one command. A worker that does not have the session
+// in memory replays what a run holds, at 20,000 events a second and more, so that
+// waking it costs the same however old it is. Temporal's own suggestion comes at
+// 4,096 events and counts within a turn.
+const runEvents = 1200
+
+// aged reports that this is a good moment for a new run: nothing is being done,
+// waits, or is still to be shown.
+func (s *session) aged(ctx workflow.Context) bool {
+	return workflow.GetInfo(ctx).GetCurrentHistoryLength() > runEvents &&
+		s.st.Turn == nil && s.st.Destroy == nil && s.st.Switch == nil && s.st.PauseBy == nil && len(s.st.Queue) == 0 && s.settled()
 }
 
 // drain stops everything at its next safe point. Edits are cancelled: the next

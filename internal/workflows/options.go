@@ -102,14 +102,15 @@ func gateOptions(ctx workflow.Context, queue string) workflow.Context {
 }
 
 // runOptions: the harness enforces the command's own time-out, so the bound here
-// only has to exceed it. The heartbeat time-out is what a dead worker costs.
+// only has to exceed it. The heartbeat time-out is what a dead worker costs; the
+// interval does not grow with the workers that died.
 func runOptions(ctx workflow.Context, queue string, timeout time.Duration) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           queue,
 		StartToCloseTimeout: timeout + 10*time.Minute,
 		HeartbeatTimeout:    5 * time.Second,
 		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 1.5, MaximumInterval: 5 * time.Second,
+			InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 1.5, MaximumInterval: time.Second,
 		},
 	})
 }

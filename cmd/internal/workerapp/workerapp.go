@@ -87,6 +87,8 @@ func (a *App) start(ctx context.Context) error {
 	if a.store, err = blob.Open(ctx, a.Config.Blob.URL); err != nil {
 		return err
 	}
+	// The SDK's cache is the process's; a size set later has no effect.
+	worker.SetStickyWorkflowCacheSize(a.Config.Worker.CachedSessions)
 	parts, err := a.parts(ctx)
 	if err != nil {
 		return err
