@@ -25,7 +25,7 @@ const module = "github.com/countersign/countersign"
 // imports packages of lower layers and of its own room, nothing else of ours.
 var layers = [][]string{
 	{"internal/mask"},
-	{"internal/telemetry"},
+	{"internal/telemetry", "internal/manifest"},
 	{"internal/blob", "internal/audit", "internal/config"},
 	{"internal/policy"},
 	{"internal/workflows"},

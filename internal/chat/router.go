@@ -20,7 +20,10 @@ type Router struct {
 	Blobs    Blobs
 	// Backends are those that can be used here, the default first.
 	Backends []string
-	Style    Style
+	// Workspaces are the named workspaces, where this process knows them: others
+	// are then refused at once. A worker refuses them in any case.
+	Workspaces []string
+	Style      Style
 	// Link is the address of a session's thread for Markdown links; nil and the
 	// empty string make plain titles.
 	Link func(workflows.Thread) string
@@ -77,6 +80,10 @@ func (r *Router) do(ctx context.Context, ev Event, c Command) (Reply, error) {
 
 // run asks for a new session.
 func (r *Router) run(ctx context.Context, ev Event, c Command) (Reply, error) {
+	if c.Workspace != "" && len(r.Workspaces) > 0 && !slices.Contains(r.Workspaces, c.Workspace) {
+		return Reply{}, invalid("unknown_workspace", "There is no workspace “"+Shown(c.Workspace)+"”.",
+			"Workspaces: "+strings.Join(r.Workspaces, ", ")+".")
+	}
 	task, err := r.message(ctx, ev, c.Task)
 	if err != nil {
 		return Reply{}, err

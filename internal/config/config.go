@@ -12,11 +12,13 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"time"
 
 	"go.temporal.io/sdk/contrib/envconfig"
 
+	"github.com/countersign/countersign/internal/manifest"
 	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/telemetry"
 )
@@ -51,9 +53,12 @@ type Config struct {
 	Sandbox   Sandbox   `key:"sandbox"`
 	Policy    Policy    `key:"policy"`
 	Approvals Approvals `key:"approvals"`
-	Web       Web       `key:"web"`
-	Slack     Slack     `key:"slack"`
-	Discord   Discord   `key:"discord"`
+
+	Workspaces manifest.Workspaces `key:"workspaces" default:"" shown:"none" doc:"Named workspaces: what a session started with --workspace NAME finds and may do. See docs/workspaces.md."`
+
+	Web     Web     `key:"web"`
+	Slack   Slack   `key:"slack"`
+	Discord Discord `key:"discord"`
 
 	// profile is what temporal.* came to, with keys and headers in clear: behind
 	// a pointer, so that printing a Config prints an address.
@@ -127,6 +132,7 @@ type Budget struct {
 type Sandbox struct {
 	Backend   string   `key:"backend" default:"local" doc:"Default backend of a new session."`
 	Workspace string   `key:"workspace" default:"" shown:"an empty directory; in cmd/dev the working directory" doc:"Directory that a new session's workspace is a copy of, its git-ignored files left out. It is never written."`
+	Roots     []string `key:"roots" default:"" shown:"none" doc:"Directories of the worker below which a session may move with 'switch BACKEND DIRECTORY'."`
 	Timeout   Timeouts `key:"timeout"`
 	Docker    Docker   `key:"docker"`
 }
@@ -215,10 +221,10 @@ func (c *Config) Secrets() []Secret {
 	return all
 }
 
-// Mask masks every secret that is set, and the shapes of others, in what people
-// read. Of name=token it masks the token.
-func (c *Config) Mask() *mask.Masker {
-	var values []string
+// Mask masks every secret that is set, others that the caller knows, and the
+// shapes of more, in what people read. Of name=token it masks the token.
+func (c *Config) Mask(values ...string) *mask.Masker {
+	values = slices.Clone(values)
 	for _, s := range c.Secrets() {
 		values = append(values, s.Reveal())
 		if _, token, ok := strings.Cut(s.Reveal(), "="); ok {

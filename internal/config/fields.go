@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/countersign/countersign/internal/manifest"
 	"github.com/countersign/countersign/internal/telemetry"
 )
 
@@ -19,8 +20,8 @@ type Field struct {
 	// Default is the built-in value as text, or what stands for one where the
 	// value is worked out ("file:// below data_dir").
 	Default string
-	// Type is text, list, table, number, true or false, duration, secret or list of
-	// secrets.
+	// Type is text, list, table, number, true or false, duration, secret, list of
+	// secrets, or mapping: YAML, or JSON, of its own form.
 	Type string
 	// Doc says what it is for.
 	Doc string
@@ -86,6 +87,8 @@ func (f field) typeName() string {
 		return "true or false"
 	case *time.Duration:
 		return "duration"
+	case *manifest.Workspaces:
+		return "mapping"
 	}
 	return "text"
 }
@@ -98,6 +101,8 @@ func (f field) set(v value) error {
 	}
 	text := strings.Join(v.items, ",")
 	switch p := f.ptr.(type) {
+	case *manifest.Workspaces:
+		return setWorkspaces(p, text, v)
 	case *string:
 		*p = text
 	case *Secret:
@@ -133,6 +138,21 @@ func (f field) set(v value) error {
 	return nil
 }
 
+func setWorkspaces(to *manifest.Workspaces, text string, v value) (err error) {
+	if v.node != nil {
+		*to, err = manifest.ParseNode(v.node)
+	} else {
+		*to, err = manifest.Parse(text)
+	}
+	return err
+}
+
+// isMapping tells whether the setting is written as a mapping of its own.
+func (f field) isMapping() bool {
+	_, ok := f.ptr.(*manifest.Workspaces)
+	return ok
+}
+
 // get is the inverse of set. Secrets come out redacted.
 func (f field) get() value {
 	switch p := f.ptr.(type) {
@@ -148,6 +168,8 @@ func (f field) get() value {
 		return v
 	case *string:
 		return value{items: []string{*p}}
+	case *manifest.Workspaces:
+		return value{items: []string{p.String()}}
 	}
 	return value{items: []string{fmt.Sprint(reflect.ValueOf(f.ptr).Elem().Interface())}}
 }

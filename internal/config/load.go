@@ -8,6 +8,10 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/countersign/countersign/internal/manifest"
 )
 
 // Sources is what [Load] reads from. The zero value reads [DefaultFile] and
@@ -36,6 +40,8 @@ type value struct {
 	items  []string
 	list   bool
 	source string
+	// node is a mapping as it stands in the file; items are then empty.
+	node ast.Node
 }
 
 // layer is what one source gave, by key.
@@ -104,10 +110,23 @@ func (l *loader) apply(fields []field, layers []layer) {
 				continue
 			}
 			if err := f.set(v); err != nil {
-				l.fault(v.source, f.key, "%v", err)
+				l.refuse(v, f.key, err)
 			}
 		}
 	}
+}
+
+// refuse notes a value that does not parse, where it stands.
+func (l *loader) refuse(v value, key string, err error) {
+	source := v.source
+	var form *manifest.ParseError
+	if errors.As(err, &form) && v.node != nil {
+		if name, _, ok := strings.Cut(source, ":"); ok && form.Line > 0 {
+			source = fmt.Sprintf("%s:%d", name, form.Line)
+		}
+		err = errors.New(form.Problem)
+	}
+	l.fault(source, key, "%v", err)
 }
 
 func (l *loader) defaults(fields []field, replaced map[string]string) layer {

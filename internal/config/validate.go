@@ -47,6 +47,9 @@ func (c *Config) finish() Faults {
 	k.atLeastOne("worker.cached_sessions", c.Worker.CachedSessions)
 	c.checkModel(k)
 	c.checkSandbox(k)
+	for _, f := range c.Workspaces.Check(c.Backends()) {
+		k.fault("workspaces."+f.Key, "%s", f.Problem)
+	}
 	c.checkApprovals(k)
 	c.checkWeb(k)
 	c.checkSlack(k)
@@ -125,6 +128,12 @@ func (c *Config) paths(k *checker) {
 	k.absolute("data_dir", &c.DataDir)
 	k.absolute("policy.file", &c.Policy.File)
 	k.absolute("sandbox.workspace", &c.Sandbox.Workspace)
+	for i := range c.Sandbox.Roots {
+		k.absolute("sandbox.roots", &c.Sandbox.Roots[i])
+	}
+	if err := c.Workspaces.Absolute(filepath.Abs); err != nil {
+		k.fault("workspaces", "%v", err)
+	}
 }
 
 func (c *Config) checkSandbox(k *checker) {

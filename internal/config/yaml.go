@@ -127,6 +127,10 @@ func (r *yamlReader) value(f field, n *ast.MappingValueNode) (value, bool) {
 	switch v := n.Value.(type) {
 	case *ast.NullNode:
 		return value{}, false
+	case *ast.MappingNode, *ast.MappingValueNode:
+		if f.isMapping() {
+			return value{node: v, source: source}, true
+		}
 	case *ast.SequenceNode:
 		items := []string{}
 		for _, item := range v.Values {

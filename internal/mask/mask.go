@@ -13,6 +13,7 @@
 package mask
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
@@ -53,6 +54,46 @@ func New(values ...string) *Masker {
 	}
 	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	return &Masker{values: slices.Compact(forms)}
+}
+
+// With returns a masker that knows these values too.
+func (m *Masker) With(values ...string) *Masker {
+	more := New(values...)
+	if m != nil {
+		more.values = append(more.values, m.values...)
+		slices.SortFunc(more.values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+		more.values = slices.Compact(more.values)
+	}
+	return more
+}
+
+// Cover puts asterisks over the known values in b, byte for byte, so that its
+// length and all offsets stay: for output that is stored as it comes. It returns
+// how many bytes at b's end may begin a value that comes with what follows; they
+// are left as they are.
+func (m *Masker) Cover(b []byte) (open int) {
+	if m == nil {
+		return 0
+	}
+	for _, v := range m.values {
+		for at := 0; ; {
+			i := bytes.Index(b[at:], []byte(v))
+			if i < 0 {
+				break
+			}
+			at += i
+			for end := at + len(v); at < end; at++ {
+				b[at] = '*'
+			}
+		}
+		for n := min(len(v)-1, len(b)); n > open; n-- {
+			if string(b[len(b)-n:]) == v[:n] {
+				open = n
+				break
+			}
+		}
+	}
+	return open
 }
 
 func formsOf(value string) []string {

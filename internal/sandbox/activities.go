@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/manifest"
 	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/policy"
 	"github.com/countersign/countersign/internal/sandbox/snapshot"
@@ -90,9 +91,12 @@ type Config struct {
 	Rules    func(tier, channel string) workflows.ApprovalRule
 	Timeouts Timeouts
 	// Workspace is the directory that a new workspace is a copy of; empty is an
-	// empty workspace. Workspaces are further ones by name.
+	// empty workspace. Workspaces are further ones by name, which Fill fills.
 	Workspace  string
-	Workspaces map[string]string
+	Workspaces manifest.Workspaces
+	Fill       func(ctx context.Context, w manifest.Workspace, dir string) error
+	// Getenv looks up this worker's environment variables, for secrets.
+	Getenv func(string) string
 	// Roots are directories below which a session may ask for a root of its own.
 	Roots []string
 	// TempDir takes snapshots while they are made, StateDir what is known of the
@@ -147,36 +151,53 @@ func (a *Activities) offer(name string) (Offer, error) {
 		fmt.Sprintf("There is no backend %q here. There is: %s.", name, strings.Join(names, ", ")), workflows.ErrTypeUnknownBackend, nil)
 }
 
-// OpenSandbox opens a session's sandbox, or resumes it.
-func (a *Activities) OpenSandbox(ctx context.Context, in workflows.OpenInput) (workflows.SandboxRef, error) {
-	defer a.beat(ctx)()
-	name := in.Backend
+// OpenSandbox opens a session's sandbox, or resumes it. A fresh workspace is set
+// up as its manifest says.
+func (a *Activities) OpenSandbox(ctx context.Context, in workflows.OpenInput) (workflows.OpenResult, error) {
+	told := &progress{exec: in.ExecID}
+	stop := a.beatWith(ctx, told.details)
+	res, err := a.openSandbox(ctx, in, told)
+	stop()
+	return res, err
+}
+
+func (a *Activities) openSandbox(ctx context.Context, in workflows.OpenInput, told *progress) (workflows.OpenResult, error) {
+	name, workspace := in.Backend, in.Workspace
 	spec := Spec{ID: in.WorkflowID, Generation: in.Generation}
 	if in.Current != nil {
-		name = in.Current.Backend
+		name, workspace = in.Current.Backend, in.Current.Workspace
 		spec = Spec{ID: in.Current.ID, Generation: in.Current.Generation, Existing: true}
 	}
 	o, err := a.offer(name)
 	if err != nil {
-		return workflows.SandboxRef{}, err
+		return workflows.OpenResult{}, err
 	}
 	if !spec.Existing {
 		if spec.Seed, err = a.seed(in, o.Backend.Name()); err != nil {
-			return workflows.SandboxRef{}, activityError(ctx, err)
+			return workflows.OpenResult{}, activityError(ctx, err)
 		}
 	}
+	a.complete(&spec, workspace)
+	spec.Progress = told.say
 	s, err := o.Backend.Open(ctx, spec)
 	if errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
-		return workflows.SandboxRef{}, temporal.NewApplicationError(unreachable(o.Backend.Name()), workflows.ErrTypeSandboxUnavailable, err)
+		return workflows.OpenResult{}, temporal.NewApplicationError(unreachable(o.Backend.Name(), err), workflows.ErrTypeSandboxUnavailable, err)
 	}
 	if err != nil {
-		return workflows.SandboxRef{}, activityError(ctx, err)
+		return workflows.OpenResult{}, activityError(ctx, err)
 	}
-	return refOf(o, spec, s.Info()), nil
+	res := workflows.OpenResult{SandboxRef: refOf(o, spec, s.Info())}
+	res.Workspace = workspace
+	if !spec.Existing && in.Snapshot == "" && in.Root == "" {
+		if res.Setup, err = a.setUp(ctx, s, in, res.SandboxRef, told); err != nil {
+			return workflows.OpenResult{}, activityError(ctx, err)
+		}
+	}
+	return res, nil
 }
 
 // unreachable says that a backend does not answer, by its own name.
-func unreachable(backend string) string {
+func unreachable(backend string, err error) string {
 	if backend == "docker" {
 		return "Docker is not reachable on the worker. Start Docker, or move the session: `switch local`."
 	}
@@ -193,28 +214,6 @@ func refOf(o Offer, spec Spec, info Info) workflows.SandboxRef {
 		ref.Notice = "Commands are not isolated from the worker's machine: they can read and change what its user can. " + info.WhyNot
 	}
 	return ref
-}
-
-// seed says what a new sandbox on a backend holds.
-func (a *Activities) seed(in workflows.OpenInput, backend string) (Seed, error) {
-	if in.Snapshot != "" {
-		return a.snapshotSeed(in, backend), nil
-	}
-	dir := a.cfg.Workspace
-	if in.Workspace != "" {
-		var ok bool
-		if dir, ok = a.cfg.Workspaces[in.Workspace]; !ok {
-			return Seed{}, Refuse(fmt.Sprintf("There is no workspace %q.", in.Workspace))
-		}
-	}
-	if in.Root != "" {
-		root, err := a.root(in.Root)
-		if err != nil {
-			return Seed{}, err
-		}
-		dir = root
-	}
-	return Seed{Directory: dir}, nil
 }
 
 // root accepts a directory only below those that the configuration lists,
@@ -240,7 +239,9 @@ func (a *Activities) open(ctx context.Context, ref workflows.SandboxRef) (Sessio
 	if err != nil {
 		return nil, err
 	}
-	return o.Backend.Open(ctx, Spec{ID: ref.ID, Generation: ref.Generation, Existing: true})
+	spec := Spec{ID: ref.ID, Generation: ref.Generation, Existing: true}
+	a.complete(&spec, ref.Workspace)
+	return o.Backend.Open(ctx, spec)
 }
 
 // SignalExec ends an exec and everything that it started. One that was not
@@ -295,15 +296,20 @@ func recordHeartbeat(ctx context.Context, details ...any) {
 }
 
 // beatEvery is well below any heartbeat time-out that workflows use.
-const beatEvery = 2 * time.Second
+const beatEvery = time.Second
 
 // beat heartbeats until the returned function is called.
 func (a *Activities) beat(ctx context.Context, details ...any) func() {
+	return a.beatWith(ctx, func() []any { return details })
+}
+
+// beatWith is beat with what the heartbeats tell of the moment.
+func (a *Activities) beatWith(ctx context.Context, details func() []any) func() {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
-			a.heartbeat(ctx, details...)
+			a.heartbeat(ctx, details()...)
 			select {
 			case <-done:
 				return

@@ -121,7 +121,8 @@ func call[R any](r *rig, fn any, in any) (R, error) {
 }
 
 func (r *rig) open(in workflows.OpenInput) (workflows.SandboxRef, error) {
-	return call[workflows.SandboxRef](r, r.acts.OpenSandbox, in)
+	res, err := call[workflows.OpenResult](r, r.acts.OpenSandbox, in)
+	return res.SandboxRef, err
 }
 
 func toolCall(t *testing.T, tool string, args any) workflows.ToolCall {

@@ -34,6 +34,8 @@ type binding struct {
 	Isolated   bool     `json:"isolated"`
 	Network    bool     `json:"network"`
 	Tier       string   `json:"tier"`
+	// Workspace is of what the manifest gives commands: environment, network.
+	Workspace string `json:"workspace,omitempty"`
 	// Paths and Runs are sorted: where paths lead, and what the files hold that
 	// the command line itself runs.
 	Paths []boundPath `json:"paths,omitempty"`
@@ -53,9 +55,10 @@ type boundFile struct {
 }
 
 // bind notes what the verdict rests on, as it is now.
-func (c *act) bind(ctx context.Context, s Session, ref workflows.SandboxRef) error {
+func (c *act) bind(ctx context.Context, s Session, ref workflows.SandboxRef, workspace string) error {
 	b := binding{
-		Tool: c.tool, Command: c.command, Cwd: c.cwd, Env: c.verdict.EnvChanges, Path: c.path,
+		Workspace: workspace,
+		Tool:      c.tool, Command: c.command, Cwd: c.cwd, Env: c.verdict.EnvChanges, Path: c.path,
 		Backend: ref.Backend, Sandbox: ref.ID, Generation: ref.Generation, Isolated: ref.Isolated, Network: ref.Network,
 		Tier: c.verdict.Tier.String(),
 	}
@@ -172,6 +175,8 @@ func (b binding) differs(now binding) string {
 		return "The sandbox is another one than when it was judged."
 	case b.Cwd != now.Cwd:
 		return "The working directory leads to another place than when it was judged."
+	case b.Workspace != now.Workspace:
+		return "What the workspace's manifest gives commands has changed since it was judged."
 	case b.Tier != now.Tier:
 		return "The policy judges it otherwise now."
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/countersign/countersign/internal/blob/execlog"
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -29,10 +30,22 @@ const (
 type follower struct {
 	*run
 	log *execlog.Log
+	// cover hides the workspace's secrets in what is stored, people what they read.
+	cover, people *mask.Masker
+	// tell passes the live tail on; a heartbeat does.
+	tell func(workflows.ExecProgress)
 
 	mu    sync.Mutex
 	tail  []byte
 	bytes [2]int64 // what is known of each stream
+}
+
+func newFollower(r *run) *follower {
+	secrets := r.a.secrets(r.in.Sandbox.Workspace)
+	return &follower{
+		run: r, log: execlog.New(r.a.cfg.Blobs, r.in.WorkflowID),
+		cover: mask.New(secrets...), people: r.a.cfg.Mask.With(secrets...),
+	}
 }
 
 // follow returns when the exec has ended and all its output is stored.
@@ -56,7 +69,11 @@ func (f *follower) report(ctx context.Context) func() {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
-			f.a.heartbeat(ctx, f.progress())
+			if f.tell != nil {
+				f.tell(f.progress())
+			} else {
+				f.a.heartbeat(ctx, f.progress())
+			}
 			select {
 			case <-done:
 				return
@@ -74,7 +91,7 @@ func (f *follower) progress() workflows.ExecProgress {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return workflows.ExecProgress{
-		ExecID: f.in.ExecID, Tail: tailText(f.tail, f.a.cfg.Mask), StdoutBytes: f.bytes[0], StderrBytes: f.bytes[1],
+		ExecID: f.in.ExecID, Tail: tailText(f.tail, f.people), StdoutBytes: f.bytes[0], StderrBytes: f.bytes[1],
 	}
 }
 
@@ -108,6 +125,7 @@ func (f *follower) stream(ctx context.Context, i int, stream Stream) error {
 	if err != nil {
 		return err
 	}
+	up.ended()
 	return up.flush(context.WithoutCancel(ctx))
 }
 
@@ -133,6 +151,15 @@ type uploader struct {
 	stored int64
 	skip   int64 // bytes to come that are stored already
 	failed error
+	over   bool // nothing more comes
+}
+
+// ended says that nothing more comes: what looked like the beginning of a secret
+// is none.
+func (u *uploader) ended() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.over = true
 }
 
 // Write takes output in; it blocks while a full chunk is stored.
@@ -182,11 +209,18 @@ func (u *uploader) flush(ctx context.Context) error {
 // store appends the buffer to the log. Where another attempt has appended more,
 // that stays: the bytes are the same.
 func (u *uploader) store(ctx context.Context) error {
-	for len(u.buf) > 0 {
-		err := u.f.log.Append(ctx, u.f.in.ExecID, u.stream, u.stored, u.buf)
+	for {
+		ready := len(u.buf) - u.f.cover.Cover(u.buf)
+		if u.over {
+			ready = len(u.buf)
+		}
+		if ready == 0 {
+			return nil
+		}
+		err := u.f.log.Append(ctx, u.f.in.ExecID, u.stream, u.stored, u.buf[:ready])
 		if err == nil {
-			u.stored += int64(len(u.buf))
-			u.buf = u.buf[:0]
+			u.stored += int64(ready)
+			u.buf = append(u.buf[:0], u.buf[ready:]...)
 			return nil
 		}
 		if !errors.Is(err, execlog.ErrMoved) {
@@ -204,7 +238,6 @@ func (u *uploader) store(ctx context.Context) error {
 		u.skip = ahead - here
 		u.stored = size
 	}
-	return nil
 }
 
 // result is what the workflow and the model get of an exec that has ended.
@@ -267,7 +300,7 @@ func (f *follower) whyFailed(ctx context.Context) string {
 	var out bytes.Buffer
 	_ = f.s.Attach(ctx, f.in.ExecID, Stderr, 0, &limitedBuffer{&out, 1 << 10})
 	if line := firstLine(clean(out.String())); line != "" {
-		return "It could not be started: " + f.a.cfg.Mask.Text(line) + "."
+		return "It could not be started: " + f.people.Text(line) + "."
 	}
 	return "It could not be started."
 }

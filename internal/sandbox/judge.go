@@ -231,7 +231,7 @@ func (a *Activities) readShell(ctx context.Context, s Session, ref workflows.San
 	if in.TimeoutSeconds > 0 {
 		c.timeout = min(time.Duration(in.TimeoutSeconds)*time.Second, MaxTimeout)
 	}
-	return c, c.bind(ctx, s, ref)
+	return c, c.bind(ctx, s, ref, a.cfg.Workspaces[ref.Workspace].Fingerprint())
 }
 
 func (a *Activities) readRead(ctx context.Context, s Session, ref workflows.SandboxRef, args string) (act, error) {
@@ -247,7 +247,7 @@ func (a *Activities) readRead(ctx context.Context, s Session, ref workflows.Sand
 	c.verdict = policy.Verdict{Tier: policy.Safe, Display: "read_file " + c.path, Displayable: true, Paths: []string{c.path}}
 	c.cwd = ref.Root
 	c.path = at.Resolved
-	return c, c.bind(ctx, s, ref)
+	return c, c.bind(ctx, s, ref, a.cfg.Workspaces[ref.Workspace].Fingerprint())
 }
 
 func (a *Activities) readWrite(ctx context.Context, s Session, ref workflows.SandboxRef, args string) (act, error) {
@@ -274,7 +274,7 @@ func (a *Activities) readWrite(ctx context.Context, s Session, ref workflows.San
 	if !slices.Contains(c.verdict.Paths, c.path) {
 		c.verdict.Paths = append(c.verdict.Paths, c.path)
 	}
-	return c, c.bind(ctx, s, ref)
+	return c, c.bind(ctx, s, ref, a.cfg.Workspaces[ref.Workspace].Fingerprint())
 }
 
 // insideFile looks at a file tool's path, which must be inside the workspace.

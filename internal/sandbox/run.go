@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/countersign/countersign/internal/blob/execlog"
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/policy"
 	"github.com/countersign/countersign/internal/workflows"
 )
@@ -103,7 +104,7 @@ func (r *run) shell(ctx context.Context) (workflows.ToolResult, error) {
 	if err != nil {
 		return workflows.ToolResult{}, err
 	}
-	f := follower{run: r, log: execlog.New(r.a.cfg.Blobs, r.in.WorkflowID)}
+	f := newFollower(r)
 	st, err := f.follow(ctx)
 	if err != nil {
 		return workflows.ToolResult{}, err
@@ -140,6 +141,11 @@ func (r *run) start(ctx context.Context) (changed string, err error) {
 	if c.verdict.Tier == policy.Safe {
 		spec.Env = lookOnly()
 	}
+	env, err := r.a.environ(r.in.Sandbox.Workspace)
+	if err != nil {
+		return "", err
+	}
+	spec.Env = withEnv(env, spec.Env)
 	err = r.s.Start(ctx, spec)
 	if err == nil && len(c.binding.Runs) > 0 {
 		r.hold(ctx)
@@ -193,6 +199,7 @@ func (r *run) readFile(ctx context.Context) (workflows.ToolResult, error) {
 	case err != nil:
 		return workflows.ToolResult{}, err
 	}
+	mask.New(r.a.secrets(r.in.Sandbox.Workspace)...).Cover(data)
 	log := execlog.New(r.a.cfg.Blobs, r.in.WorkflowID)
 	if err := log.Append(ctx, r.in.ExecID, execlog.Stdout, 0, data); err != nil && !errors.Is(err, execlog.ErrMoved) {
 		return workflows.ToolResult{}, err

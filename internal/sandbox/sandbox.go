@@ -75,10 +75,22 @@ type Spec struct {
 	Existing bool
 	// Seed fills a new sandbox.
 	Seed Seed
+	// Image is what a backend of containers makes the sandbox from; empty is its
+	// own choice.
+	Image string
+	// Network are the hosts that commands may reach, as package manifest writes
+	// them; without any there is no network. A backend that cannot hold commands
+	// to them refuses.
+	Network []string
+	// Progress, if set, is told what a long Open is at, as a line for people.
+	Progress func(line string)
 }
 
-// Seed is what a new workspace holds; the zero value is an empty one.
+// Seed is what a new workspace holds; the zero value is an empty one. Fill wins over
+// Snapshot, and that over Directory.
 type Seed struct {
+	// Fill makes the content in a directory of the worker that is there and empty.
+	Fill func(ctx context.Context, dir string) error
 	// Directory is copied without what git or a .countersignignore file ignores.
 	// It is only read.
 	Directory string

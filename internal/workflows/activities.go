@@ -164,6 +164,8 @@ type SandboxRef struct {
 	Shell         string `json:"shell"`
 	Isolated      bool   `json:"isolated"`
 	Network       bool   `json:"network,omitempty"`
+	// Workspace is the name of the manifest that commands get their environment by.
+	Workspace string `json:"workspace,omitempty"`
 	// Notice is an honest sentence for the header where isolation is missing.
 	Notice string `json:"notice,omitempty"`
 }
@@ -181,6 +183,24 @@ type OpenInput struct {
 	// Current is set to resume: the sandbox must still be there, else
 	// ErrTypeSandboxGone.
 	Current *SandboxRef `json:"current,omitempty"`
+	// ExecID names this open in heartbeats; set-up commands are execs below it.
+	ExecID string `json:"exec_id,omitempty"`
+}
+
+// OpenResult is an open sandbox, and what was run to set it up.
+type OpenResult struct {
+	SandboxRef
+	Setup []SetupRun `json:"setup,omitempty"`
+}
+
+// SetupRun is one of the manifest's set-up commands, which has succeeded.
+type SetupRun struct {
+	ExecID string `json:"exec_id"`
+	// Command is masked, at most [MaxShownCommand] bytes.
+	Command   string    `json:"command"`
+	ExitCode  int       `json:"exit_code"`
+	StartedAt time.Time `json:"started_at"`
+	EndedAt   time.Time `json:"ended_at"`
 }
 
 // JudgeInput asks the gate about a tool call.

@@ -80,9 +80,6 @@ func (s *session) begin(ctx workflow.Context, in AgentInput) *State {
 		StartedAt: workflow.Now(ctx),
 		Backend:   r.Backend, Workspace: r.Workspace, Model: r.Model,
 	}
-	if st.Backend == "" {
-		st.Backend = s.set.Backend
-	}
 	if st.Model == "" {
 		st.Model = s.set.Model
 	}
@@ -95,6 +92,12 @@ func (s *session) begin(ctx workflow.Context, in AgentInput) *State {
 		if r.Model == "" && b.Model != "" {
 			st.Model = b.Model
 		}
+	}
+	if st.Backend == "" {
+		st.Backend = s.set.Workspaces[st.Workspace]
+	}
+	if st.Backend == "" {
+		st.Backend = s.set.Backend
 	}
 	st.Boundary.WorkflowID, st.Boundary.At = s.id, st.StartedAt
 	if st.Title == "" {

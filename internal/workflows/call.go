@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -61,16 +62,93 @@ func (s *session) openSandbox(ctx workflow.Context) bool {
 		queue = s.st.Sandbox.Queue
 	} else {
 		in.Generation = s.st.Gen + 1
+		in.ExecID = s.st.Thread.ID + ".open." + itoa(s.st.Turn.Number)
 	}
-	var ref SandboxRef
-	err := workflow.ExecuteActivity(openOptions(ctx, queue), ActivityOpenSandbox, in).Get(ctx, &ref)
-	if err != nil {
+	s.opening(ctx, in)
+	octx, cancel := workflow.WithCancel(openOptions(ctx, queue))
+	defer cancel()
+	f := workflow.ExecuteActivity(octx, ActivityOpenSandbox, in)
+	_ = workflow.Await(ctx, func() bool { return f.IsReady() || s.st.Turn.Stop != nil })
+	if !f.IsReady() {
+		cancel()
+		s.openingEnded(ctx, in, CallCancelled, nil)
+		for _, c := range s.st.Turn.Calls {
+			if !c.ended() {
+				s.cancelCall(ctx, c)
+			}
+		}
+		return false
+	}
+	var res OpenResult
+	if err := f.Get(ctx, &res); err != nil {
+		s.openingEnded(ctx, in, CallFailed, nil)
 		s.sandboxFailed(ctx, err)
 		return false
 	}
-	s.st.Sandbox, s.st.Gen, s.opened = &ref, ref.Generation, true
+	s.st.Sandbox, s.st.Gen, s.opened = &res.SandboxRef, res.Generation, true
+	s.openingEnded(ctx, in, CallCompleted, res.Setup)
 	s.header()
 	return true
+}
+
+// toolSandbox is the tool of the turn card's lines about the sandbox itself.
+const toolSandbox = "sandbox"
+
+// opening shows on the card that a new sandbox is made, where that may take long:
+// an image is pulled, a workspace filled and set up.
+func (s *session) opening(ctx workflow.Context, in OpenInput) {
+	if in.ExecID == "" || in.Backend == "local" && in.Workspace == "" {
+		return
+	}
+	what := "Prepare the sandbox: " + in.Backend
+	if in.Workspace != "" {
+		what += ", workspace " + in.Workspace
+	}
+	t := s.st.Turn
+	if s.openingView(in) == nil {
+		t.Card.Calls = append(t.Card.Calls, CallView{})
+		// Before the calls that wait for it.
+		at := len(t.Card.Calls) - 1
+		for ; at > 0 && t.Card.Calls[at-1].State == CallPending; at-- {
+			t.Card.Calls[at] = t.Card.Calls[at-1]
+		}
+		t.Card.Calls[at] = CallView{ID: in.ExecID, Tool: toolSandbox, Command: what, State: CallRunning, StartedAt: workflow.Now(ctx), ExecID: in.ExecID}
+	}
+	s.cardChanged()
+}
+
+func (s *session) openingView(in OpenInput) *CallView {
+	calls := s.st.Turn.Card.Calls
+	for i := range calls {
+		if in.ExecID != "" && calls[i].ID == in.ExecID {
+			return &calls[i]
+		}
+	}
+	return nil
+}
+
+// openingEnded shows how it ended, and the set-up commands that were run.
+func (s *session) openingEnded(ctx workflow.Context, in OpenInput, state string, setup []SetupRun) {
+	v := s.openingView(in)
+	if v == nil {
+		return
+	}
+	v.State, v.EndedAt, v.Tail, v.ExecID = state, workflow.Now(ctx), "", ""
+	calls := s.st.Turn.Card.Calls
+	at := slices.IndexFunc(calls, func(c CallView) bool { return c.ID == in.ExecID }) + 1
+	if over := len(setup) - maxShownCalls/2; over > 0 {
+		setup = setup[over:]
+	}
+	for _, run := range setup {
+		code := run.ExitCode
+		calls = slices.Insert(calls, at, CallView{
+			ID: run.ExecID, Tool: toolSandbox, Command: run.Command, State: CallCompleted, ExitCode: &code,
+			StartedAt: run.StartedAt, EndedAt: run.EndedAt, ExecID: run.ExecID, Note: "set-up",
+		})
+		at++
+	}
+	s.st.Turn.Card.Calls = calls
+	s.cardChanged()
 }
 
 func (s *session) sandboxFailed(ctx workflow.Context, err error) {

@@ -19,10 +19,11 @@ func (s *session) move(ctx workflow.Context) {
 			return
 		}
 	}
-	var ref SandboxRef
+	var res OpenResult
 	err := workflow.ExecuteActivity(openOptions(ctx, TaskQueueSandbox), ActivityOpenSandbox, OpenInput{
 		WorkflowID: s.id, Backend: to.Backend, Workspace: s.st.Workspace, Generation: s.st.Gen + 1, Snapshot: s.st.Boundary.Snapshot,
-	}).Get(ctx, &ref)
+	}).Get(ctx, &res)
+	ref := res.SandboxRef
 	switch {
 	case err != nil:
 		s.notice("The session stays on " + s.st.Backend + ", with all its files: " + sentenceOf(err))

@@ -25,6 +25,8 @@ type Settings struct {
 	Backend string `json:"backend"`
 	// Backends are those that exist here.
 	Backends []string `json:"backends"`
+	// Workspaces are the named workspaces, with the backend that each asks for.
+	Workspaces map[string]string `json:"workspaces,omitempty"`
 	// ForceContinueAsNew, in tests, continues as new after every so many steps.
 	ForceContinueAsNew int `json:"force_continue_as_new,omitempty"`
 	// OnlyModel: whatever a session names, Model answers, for lack of a key.

@@ -201,6 +201,11 @@ func (s *session) cardChanged() {
 			p.View.Running = append(p.View.Running, c.execID())
 		}
 	}
+	for _, v := range t.Card.Calls {
+		if v.Tool == toolSandbox && v.State == CallRunning {
+			p.View.Running = append(p.View.Running, v.ExecID)
+		}
+	}
 	s.changed(p)
 }
 

@@ -115,7 +115,7 @@ func (a *App) startWeb(run context.Context, sessions *control.Client) error {
 		Outputs:  func(workflowID string) web.OutputReader { return execlog.New(a.store, workflowID) },
 		Allow:    a.allow(sessions),
 		Mask:     a.Config.Mask(),
-		Backends: backends(a.Config), Models: []string{a.Config.OpenAI.Model}, Offline: a.Config.OpenAI.Offline(),
+		Backends: backends(a.Config), Workspaces: a.Config.Workspaces.Names(), Models: []string{a.Config.OpenAI.Model}, Offline: a.Config.OpenAI.Offline(),
 		Page: page.FS, PagePolicy: page.ContentSecurityPolicy, Log: a.Log,
 	})
 	if err != nil {

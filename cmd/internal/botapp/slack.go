@@ -40,7 +40,8 @@ func (a *App) startSlack(ctx, run context.Context, sessions *control.Client) err
 		names = append(names, b.Name)
 	}
 	app, err := a.connectSlack(ctx, slack.Deps{
-		Sessions: sessions, Views: sessions, Blobs: a.store, Backends: names, Allow: a.allow(sessions), Mask: a.Config.Mask(), Log: a.Log,
+		Sessions: sessions, Views: sessions, Blobs: a.store, Backends: names, Workspaces: a.Config.Workspaces.Names(),
+		Allow: a.allow(sessions), Mask: a.Config.Mask(), Log: a.Log,
 	})
 	if err != nil {
 		return err

@@ -14,11 +14,14 @@ import (
 	"github.com/countersign/countersign/internal/agent"
 	"github.com/countersign/countersign/internal/agent/tooloutput"
 	"github.com/countersign/countersign/internal/control"
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/policy"
 	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/docker"
+	"github.com/countersign/countersign/internal/sandbox/fill"
 	"github.com/countersign/countersign/internal/sandbox/local"
 	"github.com/countersign/countersign/internal/sandbox/snapshot"
+	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -29,7 +32,7 @@ func (a *App) parts(ctx context.Context) ([]part, error) {
 		Model: a.Config.OpenAI.Model, Stored: a.Config.OpenAI.State == "server", Background: a.Config.OpenAI.Background,
 		Windows: a.Config.OpenAI.ModelWindows(), CompactAt: a.Config.OpenAI.CompactAt, Prices: a.prices(),
 		Budgets: agent.Budgets(a.Config.Budget.Limits()), Rules: a.rule,
-		Mask: a.Config.Mask(), Logger: a.Log,
+		Mask: a.masker(), Logger: a.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -98,29 +101,57 @@ func (a *App) sandboxes(ctx context.Context) (*sandbox.Activities, error) {
 		Timeouts: sandbox.Timeouts{
 			Read: a.Config.Sandbox.Timeout.Read, Shell: a.Config.Sandbox.Timeout.Shell, Install: a.Config.Sandbox.Timeout.Install,
 		},
-		Workspace: a.Config.Sandbox.Workspace,
-		TempDir:   temp,
-		StateDir:  stateDir(a.Dir),
-		Mask:      a.Config.Mask(),
-		Log:       a.Log,
+		Workspace:  a.Config.Sandbox.Workspace,
+		Workspaces: a.Config.Workspaces,
+		Roots:      a.Config.Sandbox.Roots,
+		Fill:       fill.Filler{Getenv: os.Getenv, CopyDir: here.CopyDir}.Fill,
+		Getenv:     os.Getenv,
+		TempDir:    temp,
+		StateDir:   stateDir(a.Dir),
+		Mask:       a.masker(),
+		Log:        a.Log,
 	}), nil
+}
+
+// masker masks the settings' secrets and those of the workspaces' manifests, as
+// they are now; what a manifest names and this worker lacks is warned of.
+func (a *App) masker() *mask.Masker {
+	var values []string
+	for _, name := range a.Config.Workspaces.Names() {
+		for _, ref := range a.Config.Workspaces[name].References() {
+			v, err := ref.Value(os.Getenv)
+			if err != nil {
+				a.Log.Warn("A workspace's secret is missing", "workspace", name, telemetry.KeyError, err)
+				continue
+			}
+			values = append(values, v)
+		}
+	}
+	return a.Config.Mask(values...)
 }
 
 // docker is the backend on this host's engine: its sandboxes, like local ones,
 // stay with the host.
 func (a *App) docker(here *local.Backend) (*docker.Backend, error) {
 	d := a.Config.Sandbox.Docker
+	var images []string
+	for _, w := range a.Config.Workspaces {
+		if w.Image != "" {
+			images = append(images, w.Image)
+		}
+	}
 	return docker.New(docker.Config{
 		Host: d.Host, Owner: a.host, Image: d.Image, Runtime: d.Runtime,
 		Memory: int64(d.Memory) << 20, Disk: int64(d.Disk) << 20, PIDs: int64(d.PIDs),
-		PackSeed: func(ctx context.Context, dir string, w io.Writer) error { return packSeed(ctx, here, dir, w) },
+		Images:   images,
+		PackSeed: func(ctx context.Context, seed sandbox.Seed, w io.Writer) error { return packSeed(ctx, here, seed, w) },
 		Log:      a.Log,
 	})
 }
 
-// packSeed writes what a local workspace made from dir would hold.
-func packSeed(ctx context.Context, here *local.Backend, dir string, w io.Writer) (err error) {
-	s, err := here.Open(ctx, sandbox.Spec{ID: "seed-" + rand.Text(), Generation: 1, Seed: sandbox.Seed{Directory: dir}})
+// packSeed writes what a local workspace made from the seed would hold.
+func packSeed(ctx context.Context, here *local.Backend, seed sandbox.Seed, w io.Writer) (err error) {
+	s, err := here.Open(ctx, sandbox.Spec{ID: "seed-" + rand.Text(), Generation: 1, Seed: seed})
 	if err != nil {
 		return err
 	}

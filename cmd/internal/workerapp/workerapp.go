@@ -147,8 +147,13 @@ func (a *App) settings() workflows.Settings {
 	if a.Config.OpenAI.Offline() {
 		model = config.ModelOffline
 	}
+	workspaces := map[string]string{}
+	for name, w := range a.Config.Workspaces {
+		workspaces[name] = w.Backend
+	}
 	return workflows.Settings{
-		Model: model, OnlyModel: a.Config.OpenAI.Offline(), Backend: a.Config.Sandbox.Backend,
+		Workspaces: workspaces,
+		Model:      model, OnlyModel: a.Config.OpenAI.Offline(), Backend: a.Config.Sandbox.Backend,
 		Backends: a.Config.Backends(), ForceContinueAsNew: a.ForceContinueAsNew,
 		MaxSteps: a.Config.Budget.TurnSteps,
 	}

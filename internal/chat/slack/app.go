@@ -97,6 +97,8 @@ type Deps struct {
 	Blobs    chat.Blobs
 	// Backends are those that can be used here, the default first.
 	Backends []string
+	// Workspaces is [chat.Router.Workspaces].
+	Workspaces []string
 	// Allow is asked after the adapter's own rules; see [chat.Router.Allow].
 	Allow func(ctx context.Context, by workflows.Actor, verb chat.Verb, t workflows.Thread) *chat.Error
 	// Mask is [chat.Router.Mask].

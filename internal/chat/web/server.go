@@ -69,7 +69,9 @@ type Options struct {
 	// for completion only.
 	Backends []Backend
 	Models   []string
-	Version  string
+	// Workspaces is [chat.Router.Workspaces].
+	Workspaces []string
+	Version    string
 	// Offline says that the built-in offline model answers; Notices are honest
 	// sentences about this installation, such as that commands are not isolated.
 	Offline bool
@@ -127,7 +129,7 @@ func (s *Server) setUp(ctx context.Context) error {
 		names = append(names, b.Name)
 	}
 	s.router = &chat.Router{
-		Sessions: s.opt.Sessions, Blobs: s.opt.Blobs, Backends: names, Style: style, Allow: s.opt.Allow, Mask: s.opt.Mask,
+		Sessions: s.opt.Sessions, Blobs: s.opt.Blobs, Backends: names, Workspaces: s.opt.Workspaces, Style: style, Allow: s.opt.Allow, Mask: s.opt.Mask,
 		Link: func(t workflows.Thread) string { return "#/t/" + t.ID },
 	}
 	l, err := listen(ctx, s.opt.Listen, s.opt.AnyHost)

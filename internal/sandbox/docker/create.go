@@ -29,7 +29,7 @@ var parts = [...]struct{ name, at string }{
 // create makes a sandbox aside and puts it in place whole. When somebody else
 // was faster, theirs stays.
 func (b *Backend) create(ctx context.Context, name string, spec sandbox.Spec) (*session, error) {
-	img, err := b.image(ctx, spec.ID)
+	img, err := b.image(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (b *Backend) create(ctx context.Context, name string, spec sandbox.Spec) (*
 		if ierr != nil {
 			return nil, b.gone("looking for the sandbox", ierr)
 		}
-		return b.resume(ctx, name, c.ID)
+		return b.resume(ctx, name, c.ID, spec)
 	}
 	return nil, err
 }
@@ -61,7 +61,7 @@ func (b *Backend) createAside(ctx context.Context, img, name, set string, spec s
 			return nil, err
 		}
 	}
-	s, err := b.createContainer(ctx, img, name, set, labels)
+	s, err := b.createContainer(ctx, img, name, set, labels, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (b *Backend) createVolume(ctx context.Context, volumeName, part string, com
 }
 
 // createContainer makes a container on the volumes of a set.
-func (b *Backend) createContainer(ctx context.Context, img, name, set string, labels map[string]string) (*session, error) {
+func (b *Backend) createContainer(ctx context.Context, img, name, set string, labels map[string]string, spec sandbox.Spec) (*session, error) {
 	c, err := b.api.ContainerCreate(ctx, &container.Config{
 		Image: img, Hostname: "sandbox", User: "0:0", WorkingDir: "/", Labels: labels,
 		Entrypoint: []string{"sleep"}, Cmd: []string{"2147483647"}, StopSignal: "SIGTERM",
@@ -137,7 +137,7 @@ func (b *Backend) createContainer(ctx context.Context, img, name, set string, la
 	for _, w := range c.Warnings {
 		b.cfg.Log.WarnContext(ctx, "The Docker engine limits a sandbox less than asked", "container", name, "warning", w)
 	}
-	return b.newSession(name, c.ID), nil
+	return b.newSession(name, c.ID, spec), nil
 }
 
 // hostConfig is what confines a sandbox. The engine's default seccomp and
@@ -207,14 +207,14 @@ func (b *Backend) tryAdopt(ctx context.Context, name, set string, spec sandbox.S
 			return nil, b.fail("looking for the sandbox", err)
 		}
 	}
-	img, err := b.image(ctx, spec.ID)
+	img, err := b.image(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
 	labels := b.labels(name, spec)
 	labels[labelSet] = set
 	labels[labelMade] = strconv.FormatInt(time.Now().Unix(), 10)
-	s, err := b.createContainer(ctx, img, name, set, labels)
+	s, err := b.createContainer(ctx, img, name, set, labels, spec)
 	if err != nil {
 		if errdefs.IsConflict(err) {
 			return nil, nil // being made by somebody else at this moment

@@ -58,6 +58,9 @@ type Config struct {
 	// programs (coreutils or busybox, grep, find) and one of setpriv, su-exec,
 	// gosu and su. It is pulled when the engine does not have it.
 	Image string
+	// Images are further ones that sandboxes name: what was prepared for them is
+	// kept.
+	Images []string
 	// Memory, Disk and Temp are limits in bytes, PIDs one of processes, CPUs one
 	// of processors; 0 is the default. /tmp counts as memory. A negative Disk is
 	// no limit.
@@ -67,23 +70,10 @@ type Config struct {
 	// Runtime is the engine's name for a container runtime, such as runsc; empty
 	// is its default.
 	Runtime string
-	// PackSeed writes a seed's directory as [snapshot.Flat] does. A
-	// seed's directory is refused without it.
-	PackSeed func(ctx context.Context, dir string, w io.Writer) error
-	// OnPull, if set, is told how the pull of an image for a session stands: often
-	// while it lasts.
-	OnPull func(ctx context.Context, session string, p Pull)
+	// PackSeed writes a seed that is no snapshot as [snapshot.Flat] does. Such a seed is refused without it.
+	PackSeed func(ctx context.Context, seed sandbox.Seed, w io.Writer) error
 	// Log gets what nobody asked for; nil discards it.
 	Log *slog.Logger
-}
-
-// Pull is how the pull of an image stands.
-type Pull struct {
-	Image string
-	// Layers are known so far, Done of them complete.
-	Layers, Done int
-	// Bytes of Total are downloaded of the layers that have begun.
-	Bytes, Total int64
 }
 
 // Backend keeps sandboxes in one engine.
@@ -212,6 +202,9 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Session,
 	if spec.ID == "" || spec.Generation < 0 {
 		return nil, sandbox.Refuse("The sandbox has no name.")
 	}
+	if len(spec.Network) > 0 {
+		return nil, sandbox.Refuse("The workspace's manifest names network hosts, and the docker backend cannot hold commands to them.")
+	}
 	name := b.nameOf(spec.ID, spec.Generation)
 	done, err := b.claim(ctx, name)
 	if err != nil {
@@ -270,7 +263,7 @@ func (b *Backend) open(ctx context.Context, name string, spec sandbox.Spec) (*se
 	c, err := b.api.ContainerInspect(ctx, name)
 	switch {
 	case err == nil:
-		return b.resume(ctx, name, c.ID)
+		return b.resume(ctx, name, c.ID, spec)
 	case !errdefs.IsNotFound(err):
 		return nil, b.fail("looking for the sandbox", err)
 	}
@@ -286,8 +279,8 @@ func (b *Backend) open(ctx context.Context, name string, spec sandbox.Spec) (*se
 
 // resume starts a container that has its name and lets frozen execs go on: a
 // worker that died between freezing and thawing left them so.
-func (b *Backend) resume(ctx context.Context, name, id string) (*session, error) {
-	s := b.newSession(name, id)
+func (b *Backend) resume(ctx context.Context, name, id string, spec sandbox.Spec) (*session, error) {
+	s := b.newSession(name, id, spec)
 	err := s.greet(ctx, true)
 	if err == nil {
 		err = s.thawAll(ctx)

@@ -23,26 +23,35 @@ import (
 // imageVersion changes with what prepare adds to an image.
 const imageVersion = "1"
 
-// image returns the ID of the image that sandboxes are made from: the configured
+// imageName is what a sandbox is made from.
+func (b *Backend) imageName(spec sandbox.Spec) string {
+	if spec.Image != "" {
+		return spec.Image
+	}
+	return b.cfg.Image
+}
+
+// image returns the ID of the image that a sandbox is made from: the configured
 // one with the command's user and the places of the volumes in it.
-func (b *Backend) image(ctx context.Context, session string) (string, error) {
-	if b.cfg.Image == "" {
+func (b *Backend) image(ctx context.Context, spec sandbox.Spec) (string, error) {
+	name := b.imageName(spec)
+	if name == "" {
 		return "", sandbox.Refuse("No Docker image is configured for sandboxes.")
 	}
-	base, err := b.api.ImageInspect(ctx, b.cfg.Image)
+	base, err := b.api.ImageInspect(ctx, name)
 	if errdefs.IsNotFound(err) {
-		if err = b.pull(ctx, session); err != nil {
+		if err = b.pull(ctx, name, spec.Progress); err != nil {
 			return "", err
 		}
-		base, err = b.api.ImageInspect(ctx, b.cfg.Image)
+		base, err = b.api.ImageInspect(ctx, name)
 	}
 	switch {
 	case errdefs.IsInvalidArgument(err):
-		return "", sandbox.Refuse(fmt.Sprintf("%q is no name of a Docker image.", b.cfg.Image))
+		return "", sandbox.Refuse(fmt.Sprintf("%q is no name of a Docker image.", name))
 	case err != nil:
-		return "", b.fail("looking for the image "+b.cfg.Image, err)
+		return "", b.fail("looking for the image "+name, err)
 	case base.Os != "linux":
-		return "", sandbox.Refuse(fmt.Sprintf("The image %s is for %s; sandboxes need Linux.", b.cfg.Image, base.Os))
+		return "", sandbox.Refuse(fmt.Sprintf("The image %s is for %s; sandboxes need Linux.", name, base.Os))
 	}
 	sum := sha256.Sum256([]byte(imageVersion + " " + base.ID))
 	ref := "countersign-sandbox:" + hex.EncodeToString(sum[:8])
@@ -53,11 +62,11 @@ func (b *Backend) image(ctx context.Context, session string) (string, error) {
 	case !errdefs.IsNotFound(err):
 		return "", b.fail("looking for the sandbox image", err)
 	}
-	return b.prepare(ctx, base.ID, ref)
+	return b.prepare(ctx, name, base.ID, ref)
 }
 
 // prepare adds to an image what a sandbox needs, and returns the new image's ID.
-func (b *Backend) prepare(ctx context.Context, base, ref string) (string, error) {
+func (b *Backend) prepare(ctx context.Context, name, base, ref string) (string, error) {
 	labels := map[string]string{labelOwner: b.cfg.Owner, labelImage: base}
 	c, err := b.api.ContainerCreate(ctx, &container.Config{
 		Image: base, Labels: labels, Entrypoint: []string{"sleep"}, Cmd: []string{"2147483647"},
@@ -70,7 +79,7 @@ func (b *Backend) prepare(ctx context.Context, base, ref string) (string, error)
 			b.cfg.Log.WarnContext(ctx, "A container stays in the Docker engine until orphans are reaped", "error", err)
 		}
 	}()
-	added, err := b.additions(ctx, c.ID)
+	added, err := b.additions(ctx, name, c.ID)
 	if err != nil {
 		return "", err
 	}
@@ -85,14 +94,14 @@ func (b *Backend) prepare(ctx context.Context, base, ref string) (string, error)
 }
 
 // additions is a tar of what prepare adds.
-func (b *Backend) additions(ctx context.Context, id string) (io.Reader, error) {
+func (b *Backend) additions(ctx context.Context, name, id string) (io.Reader, error) {
 	for _, at := range []string{insideWorkspace, insideRoot} {
 		empty, err := b.emptyDir(ctx, id, at)
 		if err != nil {
 			return nil, err
 		}
 		if !empty {
-			return nil, b.unusable(fmt.Sprintf("it has files in %s, where sandboxes keep theirs", at))
+			return nil, unusable(name, fmt.Sprintf("it has files in %s, where sandboxes keep theirs", at))
 		}
 	}
 	passwd, err := b.readFile(ctx, id, "/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n")
@@ -178,15 +187,15 @@ func (b *Backend) readFile(ctx context.Context, id, at, otherwise string) (strin
 	return string(data), nil
 }
 
-// pull fetches the configured image. Where the engine answers and its registry
-// does not give the image, people must do something.
-func (b *Backend) pull(ctx context.Context, session string) error {
-	doing := "pulling the image " + b.cfg.Image
-	r, err := b.api.ImagePull(ctx, b.cfg.Image, image.PullOptions{})
+// pull fetches an image. Where the engine answers and its registry does not give
+// the image, people must do something.
+func (b *Backend) pull(ctx context.Context, name string, progress func(string)) error {
+	doing := "pulling the image " + name
+	r, err := b.api.ImagePull(ctx, name, image.PullOptions{})
 	var told errPull
 	if err == nil {
 		defer r.Close()
-		if err = b.followPull(ctx, session, r); err != nil && !errors.As(err, &told) {
+		if err = followPull(name, r, progress); err != nil && !errors.As(err, &told) {
 			return b.fail(doing, err) // the engine's own connection broke off
 		}
 	}
@@ -197,7 +206,7 @@ func (b *Backend) pull(ctx context.Context, session string) error {
 		return b.fail(doing, err)
 	}
 	return sandbox.Refuse(fmt.Sprintf(
-		"The image %s is not in the Docker engine and cannot be pulled: %v. Load or build it there, or configure another one.", b.cfg.Image, err))
+		"The image %s is not in the Docker engine and cannot be pulled: %v. Load or build it there, or configure another one.", name, err))
 }
 
 // pullLine is what the engine says while it pulls.
@@ -216,7 +225,7 @@ type errPull struct{ text string }
 
 func (e errPull) Error() string { return e.text }
 
-func (b *Backend) followPull(ctx context.Context, session string, r io.Reader) error {
+func followPull(name string, r io.Reader, progress func(string)) error {
 	dec := json.NewDecoder(r)
 	layers := map[string]pullLine{}
 	for {
@@ -230,8 +239,8 @@ func (b *Backend) followPull(ctx context.Context, session string, r io.Reader) e
 		if line.Error != "" {
 			return errPull{line.Error}
 		}
-		if noteLayer(layers, line) && b.cfg.OnPull != nil {
-			b.cfg.OnPull(ctx, session, sumLayers(b.cfg.Image, layers))
+		if noteLayer(layers, line) && progress != nil {
+			progress(pullText(name, layers))
 		}
 	}
 }
@@ -253,14 +262,20 @@ func noteLayer(layers map[string]pullLine, line pullLine) bool {
 	return true
 }
 
-func sumLayers(name string, layers map[string]pullLine) Pull {
-	p := Pull{Image: name, Layers: len(layers)}
+// pullText says how a pull stands; sizes are of what the registry sends.
+func pullText(name string, layers map[string]pullLine) string {
+	done := 0
+	var bytes, total int64
 	for _, l := range layers {
 		if l.Status == "Pull complete" || l.Status == "Already exists" {
-			p.Done++
+			done++
 		}
-		p.Bytes += l.Progress.Current
-		p.Total += l.Progress.Total
+		bytes += l.Progress.Current
+		total += l.Progress.Total
 	}
-	return p
+	text := fmt.Sprintf("Pulling the image %s: %d of %d layers", name, done, len(layers))
+	if total > 0 {
+		text += fmt.Sprintf(", %.1f of %.1f MB", float64(bytes)/1e6, float64(total)/1e6)
+	}
+	return text
 }

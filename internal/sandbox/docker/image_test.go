@@ -58,8 +58,8 @@ func TestImageRefused(t *testing.T) {
 const pullLines = `{"status":"Pulling from library/image","id":"1"}
 {"status":"Pulling fs layer","progressDetail":{},"id":"aaa"}
 {"status":"Already exists","progressDetail":{},"id":"bbb"}
-{"status":"Downloading","progressDetail":{"current":10,"total":100},"id":"aaa"}
-{"status":"Downloading","progressDetail":{"current":60,"total":100},"id":"aaa"}
+{"status":"Downloading","progressDetail":{"current":10000000,"total":100000000},"id":"aaa"}
+{"status":"Downloading","progressDetail":{"current":60000000,"total":100000000},"id":"aaa"}
 {"status":"Download complete","progressDetail":{},"id":"aaa"}
 {"status":"Extracting","progressDetail":{"current":1,"total":7},"id":"aaa"}
 {"status":"Pull complete","progressDetail":{},"id":"aaa"}
@@ -88,25 +88,20 @@ func TestPull(t *testing.T) {
 		}
 	}))
 	defer engine.Close()
-	open := func(ref string, onPull func(docker.Pull)) error {
-		b, err := docker.New(docker.Config{Host: "tcp://" + engine.Listener.Addr().String(), Image: ref,
-			OnPull: func(_ context.Context, session string, p docker.Pull) {
-				require.Equal(t, "session", session)
-				onPull(p)
-			}})
+	open := func(ref string, progress func(string)) error {
+		b, err := docker.New(docker.Config{Host: "tcp://" + engine.Listener.Addr().String(), Image: ref})
 		require.NoError(t, err)
 		defer b.Close()
-		_, err = b.Open(t.Context(), sandbox.Spec{ID: "session"})
+		_, err = b.Open(t.Context(), sandbox.Spec{ID: "session", Progress: progress})
 		return err
 	}
 	var seen []string
-	err := open("image:1", func(p docker.Pull) {
-		seen = append(seen, fmt.Sprintf("%d/%d %d/%d", p.Done, p.Layers, p.Bytes, p.Total))
-	})
+	err := open("image:1", func(line string) { seen = append(seen, strings.TrimPrefix(line, "Pulling the image image:1: ")) })
 	require.Error(t, err)
-	require.Equal(t, []string{"0/1 0/0", "1/2 0/0", "1/2 10/100", "1/2 60/100", "1/2 100/100", "1/2 100/100", "2/2 100/100"}, seen)
+	require.Equal(t, []string{"0 of 1 layers", "1 of 2 layers", "1 of 2 layers, 10.0 of 100.0 MB", "1 of 2 layers, 60.0 of 100.0 MB",
+		"1 of 2 layers, 100.0 of 100.0 MB", "1 of 2 layers, 100.0 of 100.0 MB", "2 of 2 layers, 100.0 of 100.0 MB"}, seen)
 	var refused *sandbox.RefusedError
-	err = open("broken:1", func(docker.Pull) {})
+	err = open("broken:1", func(string) {})
 	require.ErrorAs(t, err, &refused)
 	require.ErrorContains(t, err, "write /x: no space left on device")
 }

@@ -159,12 +159,14 @@ func (r *reaper) images(ctx context.Context) error {
 	if err != nil {
 		return r.b.fail("listing images", err)
 	}
-	current := ""
-	if base, err := r.b.api.ImageInspect(ctx, r.b.cfg.Image); err == nil {
-		current = base.ID
+	current := map[string]bool{}
+	for _, name := range append([]string{r.b.cfg.Image}, r.b.cfg.Images...) {
+		if base, err := r.b.api.ImageInspect(ctx, name); err == nil {
+			current[base.ID] = true
+		}
 	}
 	for _, i := range list {
-		if i.Labels[labelImage] == current || r.now.Sub(time.Unix(i.Created, 0)) < orphanGrace {
+		if current[i.Labels[labelImage]] || r.now.Sub(time.Unix(i.Created, 0)) < orphanGrace {
 			continue
 		}
 		// The engine refuses to remove one that a container uses.

@@ -55,13 +55,13 @@ func (b *Backend) openSeed(ctx context.Context, seed sandbox.Seed) (io.ReadClose
 			return nil, fmt.Errorf("opening the snapshot: %w", err)
 		}
 		return r, nil
-	case seed.Directory == "":
+	case seed.Directory == "" && seed.Fill == nil:
 		return nil, nil
 	case b.cfg.PackSeed == nil:
 		return nil, sandbox.Refuse("A Docker sandbox cannot be filled from a directory here.")
 	}
 	r, w := io.Pipe()
-	go func() { w.CloseWithError(b.cfg.PackSeed(ctx, seed.Directory, w)) }()
+	go func() { w.CloseWithError(b.cfg.PackSeed(ctx, seed, w)) }()
 	return r, nil
 }
 

@@ -32,6 +32,8 @@ const (
 type session struct {
 	b        *Backend
 	name, id string // of the container
+	image    string // by the name that people know
+	spec     sandbox.Spec
 	shell    string
 	tool     string
 	imageEnv []string
@@ -47,8 +49,9 @@ type session struct {
 
 var _ sandbox.Session = (*session)(nil)
 
-func (b *Backend) newSession(name, id string) *session {
-	s := &session{b: b, name: name, id: id, line: make(chan struct{}, 1)}
+func (b *Backend) newSession(name, id string, spec sandbox.Spec) *session {
+	spec.Seed, spec.Progress = sandbox.Seed{}, nil
+	s := &session{b: b, name: name, id: id, image: b.imageName(spec), spec: spec, line: make(chan struct{}, 1)}
 	s.line <- struct{}{}
 	return s
 }
@@ -88,7 +91,7 @@ func (s *session) hello(ctx context.Context, named bool) (bool, error) {
 		return false, fmt.Errorf("starting the sandbox: it answers %q", out)
 	}
 	if s.tool == "none" {
-		return false, s.b.unusable("it has none of setpriv, su-exec, gosu and su, and commands must not run as root")
+		return false, unusable(s.image, "it has none of setpriv, su-exec, gosu and su, and commands must not run as root")
 	}
 	return was == "yes", nil
 }
@@ -192,7 +195,7 @@ func (s *session) connect(ctx context.Context, doing string) (*agent, error) {
 			s.agent.Store(a)
 			return a, nil
 		case errors.Is(err, errNoShell):
-			return nil, s.b.unusable("it has no sh")
+			return nil, unusable(s.image, "it has no sh")
 		case tries == 3 || !errdefs.IsConflict(err) && !s.stopped(ctx):
 			return nil, s.b.unanswered(doing, err)
 		}
@@ -218,8 +221,8 @@ func (b *Backend) unanswered(doing string, err error) error {
 	return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
 }
 
-func (b *Backend) unusable(why string) error {
-	return sandbox.Refuse(fmt.Sprintf("The image %s cannot be used: %s.", b.cfg.Image, why))
+func unusable(image, why string) error {
+	return sandbox.Refuse(fmt.Sprintf("The image %s cannot be used: %s.", image, why))
 }
 
 func (s *session) closedError(ctx context.Context, doing string) error {
@@ -238,7 +241,7 @@ func (s *session) start(ctx context.Context) error {
 	case c.State.Paused:
 		err = s.b.api.ContainerUnpause(ctx, s.id)
 	case !c.State.Running && c.State.ExitCode == codeNotFound:
-		return s.b.unusable("it has no sleep")
+		return unusable(s.image, "it has no sleep")
 	case !c.State.Running:
 		err = s.b.api.ContainerStart(ctx, s.id, container.StartOptions{})
 	}

@@ -116,8 +116,8 @@ func TestSeedDirectory(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600))
 	seed := sandbox.Seed{Directory: dir}
 	r := newRig(t, func(c *docker.Config) {
-		c.PackSeed = func(ctx context.Context, dir string, w io.Writer) error {
-			_, err := snapshot.Flat(ctx, archive.Dir(dir), w)
+		c.PackSeed = func(ctx context.Context, seed sandbox.Seed, w io.Writer) error {
+			_, err := snapshot.Flat(ctx, archive.Dir(seed.Directory), w)
 			return err
 		}
 	})

@@ -333,7 +333,7 @@ func (s *session) packed(ctx context.Context, exec string, out *frames) error {
 	case e.Running:
 		return fmt.Errorf("%s: %w: the connection has ended", doing, sandbox.ErrUnavailable)
 	case e.ExitCode == codeNotFound:
-		return s.b.unusable("it has no tar and xargs, which snapshots are made with")
+		return unusable(s.image, "it has no tar and xargs, which snapshots are made with")
 	case e.ExitCode > 2 && e.ExitCode != 123: // xargs: a program of it had an exit code of its own
 		return fmt.Errorf("%s: %w: exit code %d%s", doing, sandbox.ErrUnavailable, e.ExitCode, out.problem())
 	}

@@ -157,6 +157,9 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Session,
 	if spec.ID == "" || spec.Generation < 0 {
 		return nil, sandbox.Refuse("The sandbox has no name.")
 	}
+	if len(spec.Network) > 0 {
+		return nil, sandbox.Refuse("The workspace's manifest names network hosts, and the local backend cannot hold commands to them.")
+	}
 	name := dirName(spec.ID, spec.Generation)
 	ok, err := b.present(name, spec)
 	if err != nil {
@@ -229,6 +232,8 @@ func (b *Backend) create(ctx context.Context, name string, spec sandbox.Spec) er
 
 func (b *Backend) fill(ctx context.Context, workspace string, seed sandbox.Seed) error {
 	switch {
+	case seed.Fill != nil:
+		return seed.Fill(ctx, workspace)
 	case seed.Snapshot != nil:
 		r, err := seed.Snapshot(ctx)
 		if err != nil {

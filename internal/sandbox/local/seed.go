@@ -21,6 +21,14 @@ import (
 	"github.com/countersign/countersign/internal/sandbox/ignore"
 )
 
+// CopyDir copies a directory of this machine into one that is there, without what
+// git or a .countersignignore file ignores, and without the data directory. What
+// people must put right is a [sandbox.RefusedError]; a name that is taken is
+// [fs.ErrExist].
+func (b *Backend) CopyDir(ctx context.Context, from, to string) error {
+	return copySeed(ctx, from, to, b.cfg.DataDir)
+}
+
 // copySeed copies src into the empty directory dst without what git or an
 // [ignore.File] ignores, and without dataDir. src is only read.
 func copySeed(ctx context.Context, src, dst, dataDir string) error {
