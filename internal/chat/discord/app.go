@@ -215,14 +215,11 @@ func (a *App) Queue() string {
 func (a *App) Poster() chat.Poster { return &poster{app: a} }
 
 // Run receives until ctx ends, then lets what it is working on finish. It may be
-// called once. An error means that Discord refuses the token or an intent.
+// called once. An error means that Discord refuses the token or an intent,
+// or that discord.listen cannot be listened on.
 func (a *App) Run(ctx context.Context) error {
-	a.background(ctx, time.Minute, func(ctx context.Context) {
-		if err := a.register(ctx); err != nil {
-			a.log.Error("Commands could not be registered", telemetry.KeyError, err)
-		}
-	})
-	err := a.receive(ctx)
+	a.wg.Go(func() { a.registerAll(ctx) })
+	err := a.both(ctx)
 	close(a.closing)
 	a.wg.Wait()
 	return err

@@ -129,6 +129,15 @@ func (d *drawing) turnText(t workflows.TurnView, tail, width int) string {
 			lines = append(lines, fence(out))
 		}
 	}
+	if note := chat.Remark(t); note != "" {
+		lines = append(lines, "-# "+d.line(note))
+	}
+	if what, said := chat.ModelSays(t); what != "" {
+		lines = append(lines, what)
+		if said = lastLines(said, tail/max(running, 1), width); said != "" {
+			lines = append(lines, fence(said))
+		}
+	}
 	if t.Queued > 0 && t.State == workflows.TurnWorking {
 		lines = append(lines, chat.Count(t.Queued, "message is", "messages are")+" queued.")
 	}
@@ -149,18 +158,29 @@ func (d *drawing) call(c workflows.CallView) string {
 
 // tailOf is the last lines of a running command's output.
 func tailOf(c workflows.CallView, lines, width int) string {
-	if c.State != workflows.CallRunning || c.Tail == "" || lines == 0 {
+	if c.State != workflows.CallRunning || c.Tail == "" {
+		return ""
+	}
+	return lastLines(c.Tail, lines, width)
+}
+
+// lastLines are the last lines of a text, each cut to a width.
+func lastLines(s string, lines, width int) string {
+	if lines == 0 {
 		return ""
 	}
 	var out []string
-	for l := range strings.SplitSeq(chat.Tail(c.Tail, lines), "\n") {
+	for l := range strings.SplitSeq(chat.Tail(s, lines), "\n") {
 		out = append(out, cut(l, width))
 	}
 	return strings.TrimRight(strings.Join(out, "\n"), "\n ")
 }
 
 func (d *drawing) approval(a workflows.ApprovalView) (string, []component) {
-	before := []string{"**" + d.line(d.style.ApprovalTitle(a)) + "**", d.line("In " + cut(chat.Where(a), lineShown) + ":")}
+	before := []string{"**" + d.line(d.style.ApprovalTitle(a)) + "**"}
+	if a.Tier != workflows.TierBudget {
+		before = append(before, d.line("In "+cut(chat.Where(a), lineShown)+":"))
+	}
 	var after []string
 	if why := chat.Why(a); why != "" {
 		after = append(after, d.line(cut(why, reasonsShown)))

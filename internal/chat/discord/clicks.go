@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
-
 	"net/http"
+	"strings"
 
 	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/telemetry"
@@ -33,9 +32,9 @@ func (c *call) pressed(ctx context.Context) {
 	case r.Button == buttonEdit:
 		c.editModal(ctx, r)
 	case r.Button == buttonAlone:
-		c.first(ctx, c.i, response{Type: respondModal, Data: aloneModal(r)})
+		c.first(ctx, response{Type: respondModal, Data: aloneModal(r)})
 	case r.Button == workflows.ButtonDeny:
-		c.first(ctx, c.i, response{Type: respondModal, Data: denyModal(r)})
+		c.first(ctx, response{Type: respondModal, Data: denyModal(r)})
 	default:
 		if c.deferUpdate(ctx) {
 			c.click(ctx, r, chat.Click{Button: r.Button})
@@ -178,7 +177,7 @@ func (c *call) ask(ctx context.Context, verb chat.Verb, t workflows.Thread) {
 		c.say(ctx, problem)
 		return
 	}
-	c.first(ctx, c.i, response{Type: respondModal, Data: m})
+	c.first(ctx, response{Type: respondModal, Data: m})
 }
 
 // review shows everything that a request covers, to one person: the whole text as
@@ -266,7 +265,7 @@ func (c *call) editModal(ctx context.Context, r ref) {
 	case !editable(av, whole.Command):
 		c.say(ctx, "This command cannot be changed here. Ask for changes with “Deny…” instead.")
 	default:
-		c.first(ctx, c.i, response{Type: respondModal, Data: commandModal(r, whole.Command)})
+		c.first(ctx, response{Type: respondModal, Data: commandModal(r, whole.Command)})
 	}
 }
 

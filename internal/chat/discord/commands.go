@@ -3,12 +3,15 @@ package discord
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/bwmarrin/discordgo"
 
 	"github.com/countersign/countersign/internal/chat"
+	"github.com/countersign/countersign/internal/telemetry"
 )
 
 // commandName is the slash command's, shortcutName that of the command on a
@@ -100,6 +103,20 @@ func commands() []command {
 // maxTask is what a string option holds (Application Commands, Option Structure).
 const maxTask = 6000
 
+// registerAll registers the commands, and tries again until it has or ctx ends.
+func (a *App) registerAll(ctx context.Context) {
+	for delay := 5 * time.Second; ; delay = min(2*delay, 10*time.Minute) {
+		err := a.register(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		a.log.Error("Commands could not be registered", telemetry.KeyError, err)
+		if sleep(ctx, delay) != nil {
+			return
+		}
+	}
+}
+
 // register registers the commands where they are not what they should be: Discord
 // counts creations, so that what is there already is left alone.
 func (a *App) register(ctx context.Context) error {
@@ -111,12 +128,13 @@ func (a *App) register(ctx context.Context) error {
 	if err := a.registerAt(ctx, base+"/commands", []command{}); err != nil {
 		return err
 	}
+	var errs error
 	for _, guild := range a.cfg.Guilds {
 		if err := a.registerAt(ctx, base+"/guilds/"+guild+"/commands", commands()); err != nil {
-			return fmt.Errorf("server %s: %w", guild, err)
+			errs = errors.Join(errs, fmt.Errorf("server %s: %w", guild, err))
 		}
 	}
-	return nil
+	return errs
 }
 
 func (a *App) registerAt(ctx context.Context, path string, want []command) error {

@@ -331,11 +331,11 @@ func (a *App) given(ev chat.Event, reply chat.Reply, err error) taken {
 func (a *App) say(ctx context.Context, t workflows.Thread, key string, since time.Time, doubtful bool, reply chat.Reply) {
 	p := &poster{app: a}
 	if doubtful {
-		if found, err := p.find(ctx, t, placeOf(t), key, since); err == nil && len(found) > 0 {
+		if found, err := p.find(ctx, placeOf(t), key, since); err == nil && len(found) > 0 {
 			return
 		}
 	}
-	if _, err := p.postText(ctx, t, key, a.replyContent(key, t, reply)); err != nil {
+	if _, err := p.postText(ctx, t, key, replyContent(key, reply)); err != nil {
 		a.log.Error("Reply could not be posted", telemetry.KeyChannelID, t.Channel, telemetry.KeyThreadID, t.ID, telemetry.KeyError, err)
 	}
 }

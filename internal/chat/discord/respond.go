@@ -20,15 +20,11 @@ func (a *App) interactionEvent(ctx context.Context, data json.RawMessage) {
 		a.log.Warn("Interaction cannot be read", telemetry.KeyError, err)
 		return
 	}
-	a.interact(ctx, i, a.respond)
+	a.interact(ctx, i)
 }
 
-// responder gives an interaction its first answer. ok is false where the person
-// has seen it fail and will repeat it: then nothing may be done.
-type responder func(ctx context.Context, i interaction, r response) (ok bool)
-
 // interact takes what Discord sends once and never again.
-func (a *App) interact(ctx context.Context, i interaction, first responder) {
+func (a *App) interact(ctx context.Context, i interaction) {
 	if !a.taken.first("interaction/"+i.ID, taken{}) {
 		return
 	}
@@ -39,7 +35,7 @@ func (a *App) interact(ctx context.Context, i interaction, first responder) {
 		i.Channel.Guild = i.Guild
 		a.places.put(i.Channel.ID, i.Channel)
 	}
-	c := &call{app: a, i: i, first: first}
+	c := &call{app: a, i: i}
 	switch i.Type {
 	case interactionCommand:
 		c.slash(ctx)
@@ -52,7 +48,9 @@ func (a *App) interact(ctx context.Context, i interaction, first responder) {
 	}
 }
 
-// respond answers over the REST API.
+// respond gives an interaction its first answer, over the REST API. It returns
+// false where the person has seen it fail and will repeat it: then nothing may be
+// done.
 func (a *App) respond(ctx context.Context, i interaction, r response) bool {
 	ctx, cancel := limit(ctx, answerWithin)
 	defer cancel()
@@ -72,9 +70,8 @@ func (a *App) respond(ctx context.Context, i interaction, r response) bool {
 
 // call is an interaction that is being answered.
 type call struct {
-	app   *App
-	i     interaction
-	first responder
+	app *App
+	i   interaction
 	// waits: a message of its own is shown as thinking until it is edited.
 	waits bool
 }
@@ -100,7 +97,7 @@ func (c *call) clicked() workflows.Thread {
 // deferAlone defers an answer that only the person will see.
 func (c *call) deferAlone(ctx context.Context) bool {
 	c.waits = true
-	return c.first(ctx, c.i, response{Type: respondDeferred, Data: map[string]int{"flags": flagEphemeral}})
+	return c.first(ctx, response{Type: respondDeferred, Data: map[string]int{"flags": flagEphemeral}})
 }
 
 // deferUpdate defers with nothing shown: the message that was clicked stays.
@@ -108,14 +105,15 @@ func (c *call) deferUpdate(ctx context.Context) bool {
 	if c.i.Message == nil {
 		return c.deferAlone(ctx)
 	}
-	return c.first(ctx, c.i, response{Type: respondUpdate})
+	return c.first(ctx, response{Type: respondUpdate})
 }
+
+// first gives the first answer.
+func (c *call) first(ctx context.Context, r response) bool { return c.app.respond(ctx, c.i, r) }
 
 // say answers at once, to the person alone.
 func (c *call) say(ctx context.Context, text string) {
-	if !c.first(ctx, c.i, response{Type: respondMessage, Data: outgoing{Content: cut(text, shownText), Mentions: noMentions(), Flags: flagEphemeral}}) {
-		return
-	}
+	c.first(ctx, response{Type: respondMessage, Data: outgoing{Content: cut(text, shownText), Mentions: noMentions(), Flags: flagEphemeral}})
 }
 
 // private is an answer for one person.
@@ -235,7 +233,7 @@ func (c *call) carryOut(ctx context.Context, cmd chat.Command, t workflows.Threa
 	}
 	p := &poster{app: c.app}
 	key := "reply-" + c.i.ID
-	if _, err := p.postText(ctx, t, key, c.app.replyContent(key, t, reply)); err != nil {
+	if _, err := p.postText(ctx, t, key, replyContent(key, reply)); err != nil {
 		c.app.log.Error("Reply could not be posted", telemetry.KeyChannelID, t.Channel, telemetry.KeyThreadID, t.ID, telemetry.KeyError, err)
 		return reply.Text
 	}

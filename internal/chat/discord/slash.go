@@ -207,7 +207,7 @@ func (c *call) complete(ctx context.Context) {
 	case optionRevoke:
 		choices = c.grants(ctx, prefix)
 	}
-	c.first(ctx, c.i, response{Type: respondChoices, Data: map[string]any{"choices": choices[:min(len(choices), maxChoices)]}})
+	c.first(ctx, response{Type: respondChoices, Data: map[string]any{"choices": choices[:min(len(choices), maxChoices)]}})
 }
 
 type namedValue struct {
@@ -271,7 +271,7 @@ func (c *call) onMessage(ctx context.Context) {
 	case err != nil:
 		c.say(ctx, words(chatError(err)))
 	default:
-		c.first(ctx, c.i, response{Type: respondMessage, Data: outgoing{
+		c.first(ctx, response{Type: respondMessage, Data: outgoing{
 			Content: "What should the session do?", Mentions: noMentions(), Flags: flagEphemeral, Components: []component{menuRow(t)},
 		}})
 	}

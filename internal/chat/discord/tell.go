@@ -8,7 +8,7 @@ import (
 )
 
 // replyContent renders a reply: its text, and the buttons of a question.
-func (a *App) replyContent(key string, _ workflows.Thread, reply chat.Reply) content {
+func replyContent(key string, reply chat.Reply) content {
 	c := textContent(key, reply.Text)
 	if len(reply.Buttons) > 0 {
 		c.rows = rows(reply.Buttons, ref{Question: reply.Question})
