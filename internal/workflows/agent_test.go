@@ -306,7 +306,8 @@ func TestSwitch(t *testing.T) {
 		require.Contains(t, w.awaitAnswer(3), "ok ls")
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		require.Contains(t, w.opened, `docker g2 from "snap-1"`)
+		require.Contains(t, w.opened, `docker g3 from "snap-1"`, "the number of the move that failed is not used again")
+		require.NotContains(t, w.opened, `local g2 from "snap-1"`)
 		require.Equal(t, 1, w.destroyed, "the old sandbox")
 	})
 }

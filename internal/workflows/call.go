@@ -59,7 +59,7 @@ func (s *session) openSandbox(ctx workflow.Context) bool {
 	}
 	queue := TaskQueueSandbox
 	if s.st.Sandbox != nil {
-		queue = s.st.Sandbox.Queue
+		queue, in.Generation = s.st.Sandbox.Queue, s.st.Sandbox.Generation
 	} else {
 		in.Generation = s.st.Gen + 1
 		in.ExecID = s.st.Thread.ID + ".open." + itoa(s.st.Turn.Number)
@@ -85,7 +85,7 @@ func (s *session) openSandbox(ctx workflow.Context) bool {
 		s.sandboxFailed(ctx, err)
 		return false
 	}
-	s.st.Sandbox, s.st.Gen, s.opened = &res.SandboxRef, res.Generation, true
+	s.st.Sandbox, s.st.Gen, s.opened = &res.SandboxRef, max(s.st.Gen, res.Generation), true
 	s.openingEnded(ctx, in, CallCompleted, res.Setup)
 	s.header()
 	return true

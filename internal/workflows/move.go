@@ -19,9 +19,12 @@ func (s *session) move(ctx workflow.Context) {
 			return
 		}
 	}
+	// The number is taken even if the move fails: what a failed one has left, on
+	// whichever host, must not pass for the next one's.
+	s.st.Gen++
 	var res OpenResult
 	err := workflow.ExecuteActivity(openOptions(ctx, TaskQueueSandbox), ActivityOpenSandbox, OpenInput{
-		WorkflowID: s.id, Backend: to.Backend, Workspace: s.st.Workspace, Generation: s.st.Gen + 1, Snapshot: s.st.Boundary.Snapshot,
+		WorkflowID: s.id, Backend: to.Backend, Workspace: s.st.Workspace, Generation: s.st.Gen, Snapshot: s.st.Boundary.Snapshot,
 	}).Get(ctx, &res)
 	ref := res.SandboxRef
 	switch {

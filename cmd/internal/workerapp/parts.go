@@ -2,7 +2,6 @@ package workerapp
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -77,9 +76,10 @@ func (a *App) sandboxes(ctx context.Context) (*sandbox.Activities, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := here.Sweep(); err != nil {
+	if err := here.Sweep(ctx); err != nil {
 		return nil, err
 	}
+	a.here = here
 	offers := []sandbox.Offer{{Backend: here, Queue: a.hostQueue(), Host: a.host}}
 	if a.Config.Sandbox.Docker.Image != "" {
 		engine, err := a.docker(here)
@@ -151,7 +151,7 @@ func (a *App) docker(here *local.Backend) (*docker.Backend, error) {
 
 // packSeed writes what a local workspace made from the seed would hold.
 func packSeed(ctx context.Context, here *local.Backend, seed sandbox.Seed, w io.Writer) (err error) {
-	s, err := here.Open(ctx, sandbox.Spec{ID: "seed-" + rand.Text(), Generation: 1, Seed: seed})
+	s, err := here.Open(ctx, sandbox.Spec{ID: local.ScratchID("seed"), Generation: 1, Seed: seed})
 	if err != nil {
 		return err
 	}

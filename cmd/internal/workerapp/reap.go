@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/countersign/countersign/internal/control"
+	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/docker"
+	"github.com/countersign/countersign/internal/sandbox/local"
 	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
@@ -17,6 +19,12 @@ const (
 	reapEvery = time.Hour
 	// reapWithin bounds one such look.
 	reapWithin = 10 * time.Minute
+	// newBoxEvery is how often sessions are asked about local sandboxes that are
+	// not known to be theirs; allBoxesEvery how often about all, as after a start.
+	newBoxEvery   = 5 * time.Second
+	allBoxesEvery = time.Hour
+	// askPause keeps the questions of a worker with thousands of sandboxes apart.
+	askPause = 20 * time.Millisecond
 )
 
 // reap removes orphaned Docker sandboxes until ctx ends.
@@ -51,8 +59,7 @@ func (a *App) reapOnce(ctx context.Context, engine *docker.Backend, sessions *co
 }
 
 // kept reports whether a session has the generation, or one is being made for it.
-// An unanswered
-// question is an error: nothing is removed on a guess.
+// An unanswered question is an error: nothing is removed on a guess.
 func kept(ctx context.Context, sessions *control.Client, session string, generation int) (bool, error) {
 	st, err := sessions.TurnState(ctx, session)
 	switch {
@@ -64,4 +71,116 @@ func kept(ctx context.Context, sessions *control.Client, session string, generat
 		return false, nil
 	}
 	return st.Sandbox.Backend == docker.Name && generation >= st.Sandbox.Generation, nil
+}
+
+// fence removes local sandboxes that their sessions have left: destroyed while
+// this host was away, restored on another host, or made by a try whose retry went
+// to another host. So an old generation does nothing any more once its host is
+// back. It runs until ctx ends.
+func (a *App) fence(ctx context.Context, here *local.Backend) {
+	f := fencer{log: a.Log, host: a.host, here: here, sessions: control.New(a.Client, nil)}
+	tick := time.NewTicker(newBoxEvery)
+	defer tick.Stop()
+	var asked time.Time
+	for {
+		if time.Since(asked) > allBoxesEvery {
+			asked, f.settled = time.Now(), map[local.Box]bool{}
+		}
+		if err := f.look(ctx); err != nil && ctx.Err() == nil {
+			a.Log.Warn("Sandboxes without a session were not looked for", telemetry.KeyBackend, local.Name, telemetry.KeyError, err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// turnStates is what a fencer asks sessions.
+type turnStates interface {
+	TurnState(ctx context.Context, workflowID string) (workflows.TurnState, error)
+}
+
+type fencer struct {
+	log interface {
+		Info(msg string, args ...any)
+	}
+	host     string
+	here     *local.Backend
+	sessions turnStates
+	// settled are known to be their sessions' own.
+	settled map[local.Box]bool
+}
+
+func (f *fencer) look(ctx context.Context) error {
+	boxes, err := f.here.Boxes()
+	if err != nil {
+		return err
+	}
+	for _, b := range boxes {
+		if f.settled[b] {
+			continue
+		}
+		if _, err := workflows.ParseWorkflowID(b.ID); err != nil {
+			continue // not a session's
+		}
+		st, err := f.sessions.TurnState(ctx, b.ID)
+		if err != nil {
+			// Also where there is no session: the worker may have been pointed at
+			// another server. Nothing is removed on a guess.
+			f.settled[b] = errors.Is(err, workflows.ErrNoSession)
+			continue
+		}
+		switch f.standing(b, st) {
+		case mine:
+			f.settled[b] = true
+		case left:
+			if err := f.remove(ctx, b); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(askPause):
+		}
+	}
+	return nil
+}
+
+// standing is what a sandbox is to its session.
+type standing int
+
+const (
+	undecided standing = iota // it may become the session's
+	mine
+	left
+)
+
+func (f *fencer) standing(b local.Box, st workflows.TurnState) standing {
+	sb := st.Sandbox
+	switch {
+	case st.Header.Liveness == workflows.LivenessDestroyed:
+		return left
+	case sb == nil || b.Generation > sb.Generation:
+		return undecided
+	case b.Generation == sb.Generation && sb.Backend == local.Name && sb.Host == f.host:
+		return mine
+	}
+	return left
+}
+
+func (f *fencer) remove(ctx context.Context, b local.Box) error {
+	s, err := f.here.Open(ctx, sandbox.Spec{ID: b.ID, Generation: b.Generation, Existing: true})
+	if errors.Is(err, sandbox.ErrGone) {
+		return nil
+	}
+	if err == nil {
+		err = s.Destroy(ctx)
+	}
+	if err == nil {
+		f.log.Info("Removed a sandbox that its session has left", telemetry.KeyWorkflowID, b.ID, "generation", b.Generation)
+	}
+	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/countersign/countersign/internal/config"
 	"github.com/countersign/countersign/internal/config/datadir"
 	"github.com/countersign/countersign/internal/sandbox/docker"
+	"github.com/countersign/countersign/internal/sandbox/local"
 	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
@@ -54,6 +55,7 @@ type App struct {
 	lock    *datadir.Lock
 	store   *blob.Store
 	workers []worker.Worker
+	here    *local.Backend
 	// engine is the docker backend, where it is offered.
 	engine *docker.Backend
 	// stopCleaning ends the look for orphaned sandboxes and unneeded snapshots.
@@ -110,6 +112,7 @@ func (a *App) start(ctx context.Context) error {
 func (a *App) startCleaning(ctx context.Context) {
 	ctx, a.stopCleaning = context.WithCancel(context.WithoutCancel(ctx))
 	a.cleaning.Go(func() { a.collect(ctx) })
+	a.cleaning.Go(func() { a.fence(ctx, a.here) })
 	if a.engine != nil {
 		a.cleaning.Go(func() { a.reap(ctx, a.engine) })
 	}

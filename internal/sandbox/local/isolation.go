@@ -84,7 +84,7 @@ func (b *Backend) probe(ctx context.Context) isolation {
 func (b *Backend) tryOut(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	s, err := b.Open(ctx, sandbox.Spec{ID: "probe " + random()})
+	s, err := b.Open(ctx, sandbox.Spec{ID: ScratchID("probe")})
 	if err != nil {
 		return err
 	}

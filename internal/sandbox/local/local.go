@@ -277,23 +277,6 @@ func (b *Backend) session(ctx context.Context, name string) (*session, error) {
 	return s, nil
 }
 
-// Sweep removes what a killed worker left half made or half removed. Only the
-// worker that holds the host's lock may call it, before it opens anything.
-func (b *Backend) Sweep() error {
-	entries, err := os.ReadDir(b.dir)
-	if err != nil {
-		return fmt.Errorf("looking for leftovers: %w", err)
-	}
-	for _, e := range entries {
-		if strings.Contains(e.Name(), newMark) || strings.Contains(e.Name(), trashMark) {
-			if err := removeAll(filepath.Join(b.dir, e.Name())); err != nil {
-				return fmt.Errorf("removing leftovers: %w", err)
-			}
-		}
-	}
-	return nil
-}
-
 // removeAll removes a tree, directories too that a command made unwritable.
 func removeAll(dir string) error {
 	err := os.RemoveAll(dir)

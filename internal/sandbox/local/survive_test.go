@@ -3,6 +3,7 @@ package local_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -159,7 +160,21 @@ func TestSweep(t *testing.T) {
 	require.NoError(t, err)
 	s := openOne(t, b)
 	write(t, dir, map[string]string{"sandboxes/s-1.new-abc/x": "", "sandboxes/s-1.trash-abc/d/x": ""})
-	require.NoError(t, b.Sweep())
+	scratch, err := b.Open(t.Context(), sandbox.Spec{ID: local.ScratchID("probe")})
+	require.NoError(t, err)
+	require.NoError(t, scratch.Start(t.Context(), sandbox.ExecSpec{ID: "e", Command: "sleep 61415"}))
+	boxes, err := b.Boxes()
+	require.NoError(t, err)
+	require.Len(t, boxes, 2)
+	next, err := local.New(t.Context(), local.Config{DataDir: dir, NoIsolation: true})
+	require.NoError(t, err)
+	require.NoError(t, next.Sweep(t.Context()))
+	st, err := scratch.Status(t.Context(), "e")
+	require.True(t, errors.Is(err, sandbox.ErrNoExec) || errors.Is(err, sandbox.ErrGone), "%+v %v", st, err)
+	boxes, err = b.Boxes()
+	require.NoError(t, err)
+	require.Len(t, boxes, 1)
+	require.Equal(t, "s", boxes[0].ID)
 	left, err := filepath.Glob(filepath.Join(dir, "sandboxes", "*"))
 	require.NoError(t, err)
 	require.Len(t, left, 2, "the harness and the sandbox")

@@ -69,7 +69,7 @@ type line struct{ Token, Word, Exec string }
 type witnessed struct {
 	Host, WorkflowID string
 	Generation       int
-	Lines []line
+	Lines            []line
 }
 
 // recorder keeps what happened at every edge, in memory and in the run's
