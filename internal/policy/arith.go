@@ -62,9 +62,14 @@ func (s *scope) arithmAssign(x syntax.ArithmExpr) {
 	for _, p := range w.Parts {
 		if pe, ok := p.(*syntax.ParamExp); ok && pe.Index != nil {
 			s.arithm(pe.Index)
-			if pe.Param != nil {
-				s.assignElement(pe.Param.Value+"[", flow{})
+			if pe.Param == nil {
+				continue
 			}
+			if old := s.variable(pe.Param.Value); !old.set || old.num {
+				s.assign(pe.Param.Value, variable{assoc: old.assoc, class: class{num: true, noDash: true}})
+				continue
+			}
+			s.assignElement(pe.Param.Value+"[", flow{})
 		}
 	}
 }
@@ -77,12 +82,31 @@ func (s *scope) arithmWord(w *syntax.Word) {
 	for _, p := range w.Parts {
 		if pe, ok := p.(*syntax.ParamExp); ok && !pe.Dollar.IsValid() && pe.Index != nil {
 			s.arithm(pe.Index) // arr[i] without a dollar
+			s.arithmElement(pe.Param)
 			continue
 		}
 		v := s.pieces(nil, []syntax.WordPart{p}, false, false)
 		for _, pc := range v {
 			s.arithmPiece(pc)
 		}
+	}
+}
+
+// arithmElement judges evaluating an element of an array, whose content is an
+// expression too.
+func (s *scope) arithmElement(array *syntax.Lit) {
+	if array == nil {
+		return
+	}
+	v := s.variable(array.Value)
+	if v.list != nil {
+		for _, e := range v.list {
+			s.arithmText(e, 0)
+		}
+		return
+	}
+	if v.set && !v.num {
+		s.raise(Risky, "arithmetic evaluates the content of `%s`, which is not known to be a number and can run commands", array.Value)
 	}
 }
 

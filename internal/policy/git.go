@@ -223,8 +223,15 @@ var gitForms = map[string]func(*call, parsed){
 			c.gitChanges()
 		}
 	},
+	"gitarchive": func(c *call, p parsed) {
+		for _, w := range p.values("--format") {
+			if !w.is("tar", "zip", "tar.gz", "tgz") {
+				c.raise(Risky, "%s makes the format `%s` by a command that the repository's settings name", c.by(), w.show())
+			}
+		}
+	},
 	"gitbisect": func(c *call, p parsed) {
-		if !p.first("log") && !(p.first("view", "visualize") && len(p.operands) == 1) {
+		if !p.first("log") {
 			c.gitChanges()
 			c.suspicious(append(lits(c.name), c.args...))
 		}

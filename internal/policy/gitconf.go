@@ -74,6 +74,8 @@ func gitKeyRuns(section, key, val string) bool {
 		return key == "pager" && !in(gitPagers, val) || key == "fsmonitor" && !in(gitBools, val) || key == "worktree" || key == "alternaterefscommand"
 	case "pager":
 		return !in(gitBools, val) && !in(gitPagers, val)
+	case "tar":
+		return key == "command"
 	case "gpg":
 		return key == "program" || name != "" && strings.HasSuffix(key, "program") || strings.HasSuffix(key, "command")
 	case "include", "includeif":

@@ -1,7 +1,5 @@
 package policy
 
-import "strings"
-
 // runJava judges the Java launcher: it runs a program, unless it only says what
 // it is.
 func runJava(c *call, _ *spec, _ parsed) {
@@ -27,19 +25,5 @@ func runJar(c *call, _ *spec, _ parsed) {
 	c.byRole(jarSpec, p.operands)
 	if !p.has("-t", "--help", "--version") {
 		c.raise(Risky, "%s makes, changes or unpacks an archive", c.by())
-	}
-}
-
-// classPath judges a list of places that a compiler loads classes from: those
-// outside the workspace hold others' code, which it runs as processors.
-func (c *call) classPath(w word) {
-	if !w.lit {
-		c.raise(Risky, "%s loads classes from `%s`, which is only known when it runs", c.by(), w.show())
-		return
-	}
-	for _, p := range strings.Split(w.text, ":") {
-		if p != "" {
-			c.toolPath(lit(strings.TrimSuffix(p, "*")), true)
-		}
 	}
 }

@@ -31,6 +31,7 @@ var specialNames = map[string]string{
 	"PHPRC": "what php loads", "PHP_*": "what php loads", "LUA_*": "what lua loads", "R_*": "what R loads",
 	"JULIA_*": "what julia loads", "AWKPATH": "what awk loads", "AWKLIBPATH": "what awk loads",
 	"MAKE*": "what make runs", "GNUMAKEFLAGS": "what make runs", "MFLAGS": "what make runs",
+	"CFLAGS": "what compilers load", "CXXFLAGS": "what compilers load", "CPPFLAGS": "what compilers load", "LDFLAGS": "what linkers load", "FFLAGS": "what compilers load", "LDLIBS": "what linkers load",
 	"CC": "which compiler runs", "CXX": "which compiler runs", "LD": "which linker runs", "AR": "which tools run",
 	"AS": "which tools run", "CPP": "which tools run", "RUSTC*": "which compiler runs", "RUSTFLAGS": "which tools run",
 	"CARGO_*": "what cargo runs", "GOFLAGS": "what go runs", "GOENV": "what go runs", "GOTOOLCHAIN": "which go runs",
@@ -120,6 +121,9 @@ func (s *scope) special(name string, v variable) {
 	if what == "" {
 		return
 	}
+	if compilerFlags(name) && v.known && plainFlags(v.val) {
+		return
+	}
 	if v.known {
 		for _, ok := range specialSafe[name] {
 			if ok == "*" || ok == v.val {
@@ -145,6 +149,23 @@ func (s *scope) special(name string, v variable) {
 	if v.known && (strings.Contains(v.val, " ") || strings.Contains(v.val, "$(")) {
 		s.worst(v.val, "`"+name+"`")
 	}
+}
+
+// compilerFlags reports whether a variable holds options that makefiles pass to
+// compilers and linkers.
+func compilerFlags(name string) bool {
+	return in([]string{"CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "FFLAGS", "LDLIBS"}, name)
+}
+
+// plainFlags reports whether all of a compiler's options in a value are ones
+// that load and run nothing.
+func plainFlags(val string) bool {
+	for _, f := range strings.Fields(val) {
+		if !ccHarmless(f) || strings.HasPrefix(f, "-L/") || strings.HasPrefix(f, "-I/") || strings.ContainsAny(f, "$`@") || strings.Contains(f, "..") {
+			return false
+		}
+	}
+	return true
 }
 
 // secretName reports whether a variable's name says that it holds a credential.

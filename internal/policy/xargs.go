@@ -1,0 +1,229 @@
+package policy
+
+import "strings"
+
+// xargsLine is an xargs command line while it is read.
+type xargsLine struct {
+	c       *call
+	args    []word
+	replace string
+	exact   bool // names are read exactly: by NUL or a delimiter
+	src     flow
+}
+
+// runXargs judges the command that xargs runs with names it reads.
+func runXargs(c *call, _ *spec, _ parsed) {
+	x := &xargsLine{c: c, args: c.args, src: c.in}
+	for len(x.args) > 0 && x.args[0].lit && len(x.args[0].text) > 1 && x.args[0].text[0] == '-' {
+		t := x.args[0].text
+		x.args = x.args[1:]
+		if t == "--" {
+			break
+		}
+		if strings.HasPrefix(t, "--") {
+			x.long(t)
+		} else {
+			x.short(t)
+		}
+	}
+	c.silent = true
+	args := x.args
+	if len(args) == 0 {
+		args = lits("echo")
+	}
+	c.s.worstWords(args, c.by()) // should its input be empty
+	if x.replace != "" {
+		c.s.run(args, flow{none: true}, runOpts{noFuncs: true, noShell: true}) // as it stands
+	}
+	ws := c.xargsWords(args, x.src, x.replace, x.exact)
+	saved := c.in
+	c.in = flow{none: true}
+	c.inner(ws)
+	c.in = saved
+	if x.src.secret || x.src.net {
+		c.out.secret, c.out.net = c.out.secret || x.src.secret, c.out.net || x.src.net
+		c.out.from = orElse(c.out.from, x.src.from)
+	}
+}
+
+// next is an option's value: attached, or the next word.
+func (x *xargsLine) next(val string) word {
+	if val != "" || len(x.args) == 0 {
+		return lit(val)
+	}
+	w := x.args[0]
+	x.args = x.args[1:]
+	return w
+}
+
+func (x *xargsLine) long(t string) {
+	name, val, _ := strings.Cut(t, "=")
+	switch name {
+	case "--null":
+		x.exact = true
+	case "--no-run-if-empty", "--verbose", "--exit", "--show-limits", "--max-lines", "--eof":
+	case "--max-args", "--max-procs", "--max-chars":
+		x.next(val)
+	case "--delimiter":
+		x.next(val)
+		x.exact = true
+	case "--arg-file":
+		x.src = x.c.read(x.next(val), false)
+	case "--replace":
+		x.replace = orElse(val, "{}")
+	default:
+		x.c.badOption(&parsed{}, t)
+	}
+}
+
+func (x *xargsLine) short(t string) {
+	for k := 1; k < len(t); k++ {
+		val := t[k+1:]
+		switch t[k] {
+		case '0':
+			x.exact = true
+			continue
+		case 'r', 't', 'x', 'p', 'o':
+			continue
+		case 'n', 'P', 's', 'L', 'E':
+			x.next(val)
+		case 'd':
+			x.next(val)
+			x.exact = true
+		case 'a':
+			x.src = x.c.read(x.next(val), false)
+		case 'I', 'J':
+			x.replace = x.next(val).text
+		case 'i':
+			x.replace = orElse(val, "{}")
+		case 'l', 'e':
+		default:
+			x.c.badOption(&parsed{}, t)
+		}
+		return
+	}
+}
+
+// xargsWords is the command with what xargs reads put in.
+func (c *call) xargsWords(args []word, src flow, replace string, exact bool) []word {
+	item := word{tmpl: unknownVar, sample: "x", split: true}
+	item.flow = taint(src)
+	item.flat = src.num
+	if exact || src.num {
+		item.class = src.class
+		item.noDash = item.noDash || len(src.roots) > 0
+	} else {
+		item.class = class{num: src.num, inside: src.inside && src.noDash}
+		item.noDash = src.num
+	}
+	var known []word
+	if src.known {
+		for _, f := range splitQuoted(src.text) {
+			known = append(known, lit(f))
+		}
+	}
+	if replace == "" {
+		ws := append([]word(nil), args...)
+		if src.known && len(known) <= maxFields {
+			return append(ws, known...)
+		}
+		return append(ws, item)
+	}
+	if src.known {
+		item.text = strings.TrimSpace(src.text)
+		if !strings.Contains(item.text, "\n") {
+			item.lit = true
+		} else {
+			item.text = ""
+		}
+	}
+	item.split = false
+	var ws []word
+	for _, w := range args {
+		switch {
+		case w.is(replace):
+			ws = append(ws, item)
+		case w.lit && strings.Contains(w.text, replace) && item.lit:
+			ws = append(ws, lit(strings.ReplaceAll(w.text, replace, item.text)))
+		case w.lit && strings.Contains(w.text, replace):
+			ws = append(ws, splice(w.text, replace, item))
+		default:
+			ws = append(ws, w)
+		}
+	}
+	return ws
+}
+
+// runParallel judges GNU parallel: words before ::: are the command, and it is
+// given to a shell.
+func runParallel(c *call, _ *spec, _ parsed) {
+	p := c.parse(parallelSpec, c.args)
+	ops := p.operands
+	var cmd, items []word
+	for i, w := range ops {
+		if w.is(":::", ":::+", "::::", "::::+") {
+			items = ops[i+1:]
+			break
+		}
+		cmd = append(cmd, w)
+	}
+	c.silent = true
+	if p.bad {
+		c.suspicious(append(lits(c.name), c.args...))
+	}
+	if len(cmd) == 0 {
+		for _, it := range items {
+			c.shellText([]word{it}, scriptOpts{what: c.by()})
+		}
+		if len(items) == 0 {
+			c.runContent(c.in, "its input", scriptOpts{what: c.by()})
+			c.raise(Risky, "%s runs the lines of its input as commands", c.by())
+		}
+		return
+	}
+	// As it was meant, before a shell splits it again, and without its input.
+	c.s.worstWords(cmd, c.by())
+	if len(cmd) > 0 {
+		c.s.worst(scriptOf(cmd), c.by())
+	}
+	for _, it := range items {
+		// With known items the command is known too.
+		if !it.lit || it.is(":::", ":::+") || !strings.Contains(joinWords(cmd), "{}") {
+			continue
+		}
+		var ws []word
+		for _, w := range cmd {
+			if w.lit {
+				w.text = strings.ReplaceAll(w.text, "{}", it.text)
+			}
+			ws = append(ws, w)
+		}
+		c.shellText(ws, scriptOpts{what: c.by()})
+	}
+	item := word{tmpl: unknownVar, sample: "x", split: true, flow: taint(c.in)}
+	marked := false
+	var ws []word
+	for _, w := range cmd {
+		if w.lit && strings.Contains(w.text, "{") && strings.Contains(w.text, "}") {
+			marked = true
+			c.raise(Risky, "%s puts what it reads into a shell command", c.by())
+			w = splice(w.text, "{}", item)
+		}
+		ws = append(ws, w)
+	}
+	if len(items) > 0 && !marked {
+		for _, it := range items {
+			if it.is(":::", ":::+") {
+				continue
+			}
+			c.shellText(append(append([]word(nil), ws...), it), scriptOpts{what: c.by()})
+		}
+		return
+	}
+	if !marked {
+		ws = append(ws, item)
+	}
+	c.shellText(ws, scriptOpts{what: c.by()})
+}
+
+var parallelSpec = mustSpec("parallel | stop | v* | -j,--jobs,-P,--max-procs: -k,--keep-order -n,--max-args: -N: -X -m -0,--null -d,--delimiter: -q,--quote --bar --progress --eta --dry-run --halt: --timeout: --retries: --delay: -u,--ungroup --line-buffer --lb --tag --will-cite --no-notice -r,--no-run-if-empty -t,--verbose -v --colsep: -C: --group -a,--arg-file:r --joblog:w --results:w -I: --load: --memfree: --nice: --shuf --tmpdir:w")
