@@ -111,14 +111,55 @@ func formsOf(value string) []string {
 // is none. Masking a masked text changes nothing. It takes time in proportion to
 // the text's length.
 func (m *Masker) Text(s string) string {
+	return m.each(s, func(int) string { return Mark })
+}
+
+// Cover returns b with an asterisk in place of each byte of a secret, so that
+// offsets stay true, and b itself where there is none.
+func (m *Masker) Cover(b []byte) []byte {
+	s := string(b)
+	if out := m.each(s, func(n int) string { return strings.Repeat("*", n) }); out != s {
+		return []byte(out)
+	}
+	return b
+}
+
+// Open is how many bytes at the end of b, a text that goes on, may be part of a
+// secret that only what follows shows to be one: its last word, at most maxOpen
+// bytes, and what a known value begins with.
+func (m *Masker) Open(b []byte) int {
+	n := 0
+	for n < len(b) && n < maxOpen && !blanks[b[len(b)-1-n]] {
+		n++
+	}
+	if m == nil {
+		return n
+	}
+	for _, v := range m.values {
+		for k := min(len(v)-1, len(b)); k > n; k-- {
+			if strings.HasPrefix(v, string(b[len(b)-k:])) {
+				n = k
+			}
+		}
+	}
+	return n
+}
+
+// maxOpen bounds what is held back, in bytes: longer words are no tokens.
+const maxOpen = 4 << 10
+
+var blanks = chars(" \t\r\n\v\f")
+
+// each puts what put makes of its length in place of each secret.
+func (m *Masker) each(s string, put func(n int) string) string {
 	for range maxPasses {
 		out := s
 		if m != nil {
 			for _, v := range m.values {
-				out = strings.ReplaceAll(out, v, Mark)
+				out = strings.ReplaceAll(out, v, put(len(v)))
 			}
 		}
-		if out = pass(out); out == s {
+		if out = pass(out, put); out == s {
 			break
 		}
 		s = out
@@ -149,7 +190,7 @@ func (m *Masker) Texts(list []string) []string {
 }
 
 // pass goes over a text once.
-func pass(s string) string {
+func pass(s string, put func(n int) string) string {
 	var b strings.Builder
 	done := 0 // up to here s is in b
 	for i := 0; i < len(s); {
@@ -164,12 +205,12 @@ func pass(s string) string {
 			}
 		}
 		from, to, ok := find(s, i, done)
-		if !ok || s[from:to] == Mark {
+		if !ok || s[from:to] == put(to-from) {
 			i++
 			continue
 		}
 		b.WriteString(s[done:from])
-		b.WriteString(Mark)
+		b.WriteString(put(to - from))
 		done, i = to, max(i+1, to)
 	}
 	if done == 0 {

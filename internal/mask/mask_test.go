@@ -68,6 +68,20 @@ func TestMasked(t *testing.T) {
 		"client_secret: abc12345":                          "client_secret: " + m,
 		"https://h/x?access_token=abc123&page=2":           "https://h/x?access_token=" + m + "&page=2",
 		"curl -u ada:s3cret https://h":                     "curl -u ada:" + m + " https://h",
+		`PASSWORD="abc\"def1"; ls`:                         `PASSWORD="` + m + `"; ls`,
+		`TOKEN="a1\\b2\$c3" x`:                             `TOKEN="` + m + `" x`,
+		"DB_PASS=hunter2 ./x":                              "DB_PASS=" + m + " ./x",
+		"AccountKey=" + fill(40) + "==;Endpoint=x":         "AccountKey=" + m + ";Endpoint=x",
+		"SECRET_KEY_BASE=" + fill(64):                      "SECRET_KEY_BASE=" + m,
+		"AWS_CREDENTIALS=abcd1234":                         "AWS_CREDENTIALS=" + m,
+		"-----BEGIN PRIVATE KEY-----\n" + line + "\nAbC123==\n-----END PRIVATE KEY-----": "-----BEGIN PRIVATE KEY-----\n" + m + "\n-----END PRIVATE KEY-----",
+		`"-----BEGIN PRIVATE KEY-----\n` + line + `\nAbCd\n-----END PRIVATE KEY-----\n"`: `"-----BEGIN PRIVATE KEY-----\n` + m + `\n-----END PRIVATE KEY-----\n"`,
+		// A command between a key's lines stays to be seen.
+		"-----BEGIN PRIVATE KEY-----\n" + line + "\nhalt\n-----END PRIVATE KEY-----":                                                     "-----BEGIN PRIVATE KEY-----\n" + m + "\nhalt\n-----END PRIVATE KEY-----",
+		"-----BEGIN PRIVATE KEY-----\n" + line + "\n/tmp/Ab1\n-----END PRIVATE KEY-----":                                                 "-----BEGIN PRIVATE KEY-----\n" + m + "\n/tmp/Ab1\n-----END PRIVATE KEY-----",
+		"-----BEGIN PRIVATE KEY-----\n" + line + "\nAbC123==\n":                                                                          "-----BEGIN PRIVATE KEY-----\n" + m + "\nAbC123==\n",
+		`TOKEN='a1b2\'; rm -rf /; '`:                                                                                                     `TOKEN='` + m + `\'; rm -rf /; '`,
+		`echo "TOKEN="a1b2\"; rm -rf /`:                                                                                                  `echo "TOKEN="` + m + `\"; rm -rf /`,
 		"https://hooks.slack.com/services/T00000000/B00000000/" + fill(24):                                                               "https://hooks.slack.com/services/" + m,
 		"-----BEGIN RSA PRIVATE KEY-----\n" + line + "\n" + line + "\n-----END RSA PRIVATE KEY-----":                                     "-----BEGIN RSA PRIVATE KEY-----\n" + m + "\n-----END RSA PRIVATE KEY-----",
 		`"-----BEGIN PRIVATE KEY-----\n` + line + `\n-----END PRIVATE KEY-----\n"`:                                                       `"-----BEGIN PRIVATE KEY-----\n` + m + `\n-----END PRIVATE KEY-----\n"`,
@@ -100,11 +114,35 @@ func TestNotMasked(t *testing.T) {
 		"the token is what it prints", "Password: ", "password: required", "secret: true", "kubectl get secret db-1", "sort -u a:b", "docker run -u 1000:1000 x",
 		`-H "Authorization: Bearer $TOKEN"`, "Authorization: required", "bearer of good news about something",
 		"-----BEGIN CERTIFICATE-----\n" + line + "\n-----END CERTIFICATE-----", "-----BEGIN PRIVATE KEY-----\nrm -rf /\n-----END PRIVATE KEY-----",
+		"BYPASS=true1", "compass: north12x", "pass: 12345678 tests", "--- PASS: TestX (0.00s)", "go test ./... PASS=ok", "git log --pretty=pass",
 		"https://u:$P@h", "https://u:$(id)@h", "eyJ.eyJ.x", "eyJhbGciOiJIUzI1NiJ9", "a.b.c", "MessageBrokerConfiguration.method.Something",
 		"docker pull x@sha256:" + strings.Repeat("ab", 32), "diff --git a/token.go b/token.go", "type Token struct{ secret string }",
 	} {
 		require.Equal(t, s, mask.New().Text(s))
 	}
+}
+
+// Covering masks the same, and keeps every other byte where it is.
+func TestCover(t *testing.T) {
+	t.Parallel()
+	mk := mask.New("hunter two three")
+	token := "ghp_" + fill(36)
+	for in, want := range map[string]string{
+		"a " + token + "\nb":             "a ghp_" + strings.Repeat("*", 36) + "\nb",
+		"PASSWORD=hunter22 x":            "PASSWORD=******** x",
+		"\xff\x00 hunter two three \xfe": "\xff\x00 **************** \xfe",
+		"nothing":                        "nothing",
+	} {
+		got := mk.Cover([]byte(in))
+		require.Equal(t, want, string(got))
+		require.Equal(t, want, string(mk.Cover(got)))
+	}
+	require.Equal(t, 23, mk.Open([]byte("x "+token[:23])))
+	require.Equal(t, len("hunter two"), mk.Open([]byte("x hunter two")))
+	require.Equal(t, len("hunter tw"), mk.Open([]byte("hunter tw")))
+	require.Zero(t, mk.Open([]byte("x\n")))
+	require.Zero(t, (*mask.Masker)(nil).Open(nil))
+	require.Equal(t, 4096, mk.Open([]byte(strings.Repeat("x", 10000))))
 }
 
 func TestValues(t *testing.T) {
@@ -150,6 +188,9 @@ func FuzzText(f *testing.F) {
 		once := mk.Text(s)
 		if twice := mk.Text(once); twice != once {
 			t.Fatalf("masking %q gave %q, and again %q", s, once, twice)
+		}
+		if covered := mk.Cover([]byte(s)); len(covered) != len(s) {
+			t.Fatalf("covering %q gave %q", s, covered)
 		}
 	})
 }

@@ -5,11 +5,12 @@ import "strings"
 // names end the names of what is secret, in lower case and without "_", "-" and
 // ".": API_KEY, client-secret, aws_secret_access_key, X-Auth-Token.
 var names = []string{
-	"password", "passwd", "passphrase", "pwd", "secret", "token", "apikey", "secretkey", "accesskey", "privatekey", "authkey", "credential",
+	"password", "passwd", "passphrase", "passcode", "pwd", "secret", "token", "apikey", "secretkey", "accesskey", "accountkey", "privatekey",
+	"authkey", "signingkey", "encryptionkey", "masterkey", "secretkeybase", "credential", "credentials",
 }
 
 // nameEnds are the last characters of such names.
-var nameEnds = chars("delnty" + "DELNTY")
+var nameEnds = chars("delnsty" + "DELNSTY")
 
 // maxName is the longest name that is looked at, in bytes.
 const maxName = 64
@@ -41,6 +42,9 @@ func secretName(name string) (secret, authorization bool) {
 	}
 	if plain == "pwd" || plain == "oldpwd" { // the working directory
 		return false, false
+	}
+	if plain == "pass" || hasFold(name[max(0, len(name)-len("_pass")):], "_pass") { // not bypass, compass
+		return true, false
 	}
 	for _, end := range names {
 		if strings.HasSuffix(plain, end) {
@@ -120,16 +124,23 @@ var ends = chars(" \t\r\n\v\f\x00\"'`;|&<>(){}$,\\")
 // value reads a value that may stand in quotes. A value that goes on with an
 // expansion or a call is none.
 func value(s string, i int) (from, to int, ok bool) {
+	escaped := i
 	for i < len(s) && s[i] == '\\' {
 		i++
 	}
-	single := false
+	single, double := false, false
 	if i < len(s) && (s[i] == '"' || s[i] == '\'') {
-		single = s[i] == '\''
+		single, double = s[i] == '\'', s[i] == '"' && i == escaped
 		i++
 	}
 	for to = i; to < len(s); to++ {
 		if !ends[s[to]] {
+			continue
+		}
+		// In double quotes an escaped character is one like others; so it is outside
+		// them, should they have been closed here.
+		if double && s[to] == '\\' && to+2 < len(s) && strings.IndexByte("\"\\$`", s[to+1]) >= 0 && !ends[s[to+2]] {
+			to++
 			continue
 		}
 		// In single quotes a lone dollar is a character like others.
@@ -228,8 +239,8 @@ func userinfo(s string, i int) (from, to int, ok bool) {
 const pemBegin = "-----BEGIN "
 
 // minKeyLine is the shortest line that is taken for key material, in bytes; the
-// usual ones have 64 or 70 (RFC 7468). A shorter last line stays: it might be a
-// command.
+// usual ones have 64 or 70 (RFC 7468). Of shorter ones only the last is, where it
+// is followed by the key's end and cannot be a command.
 const minKeyLine = 32
 
 // pem is the material of a private key in PEM. i is after "-----BEGIN ".
@@ -251,12 +262,24 @@ func pem(s string, i int) (from, to int, ok bool) {
 	for {
 		end := run(s, at, keyChars)
 		if end-at < minKeyLine {
+			if to > from && lastKeyLine(s[at:end]) && strings.HasPrefix(s[keyBreak(s, end):], "-----END ") {
+				to = end
+			}
 			break
 		}
 		to = end
 		at = keyBreak(s, end)
 	}
 	return from, to, to > from
+}
+
+// lastKeyLine reports whether what stands between a key's long lines and its end
+// is the rest of the Base64: a command that somebody put there is not.
+func lastKeyLine(s string) bool {
+	if len(s) == 0 || len(s)%4 != 0 || s[0] == '/' {
+		return false
+	}
+	return strings.HasSuffix(s, "=") || hasDigit(s) && strings.ContainsAny(s, upper) || strings.ContainsAny(s, upper) && strings.ContainsAny(s, lower)
 }
 
 // keyBreak skips what stands between the lines of a key: blanks, line ends and

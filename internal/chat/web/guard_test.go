@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -181,8 +182,27 @@ func TestOutputIsRawAndResumable(t *testing.T) {
 	_, data = s.do("GET", path+"?stream=stderr", "")
 	require.Equal(t, "oops", string(data))
 
+	// Secrets are covered byte for byte, wherever they are read from; while the
+	// call runs, a last word that may become one is kept back.
+	token := "ghp_" + strings.Repeat("a1B2c3D4e5", 4)[:36]
+	covered := "ghp_" + strings.Repeat("*", 36)
+	long := strings.Repeat("z 0123456789\n", 100_000)
+	s.outputs.data[call+".x1/stdout"] = long + token + "\n" + long + token[:20]
+	s.sessions.Calls = map[string]workflows.ToolCallInfo{call: {ExecID: call + ".x1"}}
+	for _, offset := range []int{0, 1, len(long) - 3, len(long), len(long) + 2, len(long) + 10, len(long) + 39, len(long) + 41, 2 * len(long)} {
+		_, data = s.do("GET", path+"?offset="+strconv.Itoa(offset), "")
+		require.Equal(t, (long + covered + "\n" + long)[offset:], string(data), offset)
+	}
+	s.outputs.data[call+".x1/stdout"] += token[20:]
+	_, data = s.do("GET", path+"?offset="+strconv.Itoa(2*len(long)+41), "")
+	require.Empty(t, data)
+	s.sessions.Calls = map[string]workflows.ToolCallInfo{call: {ExecID: call + ".x1", Ended: true}}
+	_, data = s.do("GET", path+"?offset="+strconv.Itoa(2*len(long)+41), "")
+	require.Equal(t, covered, string(data))
+
 	// The card may lag behind the session.
 	s.sessions.Calls = map[string]workflows.ToolCallInfo{p.ThreadID + ".1.2": {ExecID: call + ".x1"}}
+	s.outputs.data[call+".x1/stderr"] = "oops\n"
 	_, data = s.do("GET", "/api/v1/tool_calls/"+p.ThreadID+".1.2/output?stream=stderr", "")
-	require.Equal(t, "oops", string(data))
+	require.Equal(t, "oops\n", string(data))
 }

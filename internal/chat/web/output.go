@@ -1,21 +1,28 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
-// outputChunk is how much of an output is read at once, in bytes.
-const outputChunk = 1 << 20 // 1 MiB
+const (
+	// outputChunk is how much of an output is answered at once, in bytes.
+	outputChunk = 1 << 20 // 1 MiB
+	// outputAround is how far on both sides of it a secret is looked for.
+	outputAround = 64 << 10
+)
 
-// getOutput answers the raw bytes of a tool call's stream, from offset on, as
-// far as they are known now: while the call runs, ask again from where they
-// ended.
+// getOutput answers the bytes of a tool call's stream, from offset on, as far as
+// they are known now: while the call runs, ask again from where they ended. Each
+// byte of a secret is an asterisk, so that offsets stay true; while the call
+// runs a last word that is not over is kept back, as it may become one.
 func (s *Server) getOutput(w http.ResponseWriter, r *http.Request, _ workflows.Actor) error {
 	name := r.URL.Query().Get("stream")
 	if name == "" {
@@ -42,9 +49,10 @@ func (s *Server) getOutput(w http.ResponseWriter, r *http.Request, _ workflows.A
 	if exec == "" { // it has not started
 		return nil
 	}
-	out, started := s.opt.Outputs(t.WorkflowID()), false
+	o := output{from: s.opt.Outputs(t.WorkflowID()), mask: s.opt.Mask, exec: exec, stream: name, ended: func() bool { return s.callEnded(r, t) }}
+	started := false
 	for {
-		data, err := out.ReadAt(r.Context(), exec, name, offset, outputChunk)
+		data, err := o.read(r.Context(), offset)
 		if err != nil {
 			if !started {
 				return err
@@ -61,6 +69,51 @@ func (s *Server) getOutput(w http.ResponseWriter, r *http.Request, _ workflows.A
 		}
 		offset += int64(len(data))
 	}
+}
+
+// output is one stream of an exec as people see it.
+type output struct {
+	from         OutputReader
+	mask         *mask.Masker
+	exec, stream string
+	// ended reports whether nothing more will come.
+	ended func() bool
+}
+
+// read returns what there is from offset on, at most outputChunk bytes.
+func (o output) read(ctx context.Context, offset int64) ([]byte, error) {
+	const size = outputChunk + 2*outputAround
+	start := max(0, offset-outputAround)
+	skip := int(offset - start)
+	data, err := o.from.ReadAt(ctx, o.exec, o.stream, start, size)
+	if err != nil || len(data) <= skip {
+		return nil, err
+	}
+	end := min(len(data), skip+outputChunk)
+	if open := o.mask.Open(data); open > 0 && len(data) < size && len(data)-open < end {
+		if !o.ended() {
+			return o.mask.Cover(data)[skip:max(len(data)-open, skip)], nil
+		}
+		// It may have ended only since the bytes were read.
+		if data, err = o.from.ReadAt(ctx, o.exec, o.stream, start, size); err != nil {
+			return nil, err
+		}
+		end = min(len(data), skip+outputChunk)
+	}
+	return o.mask.Cover(data)[skip:max(end, skip)], nil
+}
+
+// callEnded reports whether a call has ended, as the session knows. One that it
+// does not have any more has.
+func (s *Server) callEnded(r *http.Request, t workflows.Thread) bool {
+	info, err := s.opt.Sessions.ToolCall(r.Context(), t.WorkflowID(), r.PathValue("call"))
+	switch {
+	case err == nil:
+		return info.Ended
+	case errors.Is(err, workflows.ErrUnavailable), errors.Is(err, workflows.ErrUnconfirmed), r.Context().Err() != nil:
+		return false
+	}
+	return true
 }
 
 // findCall returns a tool call's session and exec. A call's ID begins with its
