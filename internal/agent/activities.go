@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/countersign/countersign/internal/agent/offline"
+	"github.com/countersign/countersign/internal/agent/tooloutput"
 	"github.com/countersign/countersign/internal/agent/transcript"
 	"github.com/countersign/countersign/internal/blob"
 	"github.com/countersign/countersign/internal/mask"
@@ -242,6 +244,13 @@ func (a *Activities) records(ctx context.Context, in workflows.ModelInput, at ti
 			if err != nil {
 				return nil, err
 			}
+			if it.EditedBy != "" {
+				args, err := a.texts.load(ctx, it.Args)
+				if err != nil {
+					return nil, err
+				}
+				text = tooloutput.Changed(it.EditedBy, commandIn(args)) + text
+			}
 			r.Item = outputItem(it.CallID, text)
 		} else {
 			text, err := a.texts.load(ctx, it.Message.Text)
@@ -257,6 +266,15 @@ func (a *Activities) records(ctx context.Context, in workflows.ModelInput, at ti
 		records = append(records, r)
 	}
 	return records, nil
+}
+
+// commandIn is the command in a shell call's arguments.
+func commandIn(args string) string {
+	var in workflows.ShellArgs
+	if json.Unmarshal([]byte(args), &in) != nil {
+		return args
+	}
+	return in.Command
 }
 
 // callIDs returns the IDs of all calls in the transcript.

@@ -71,6 +71,18 @@ func TestTurnsWithTheOfflineModel(t *testing.T) {
 	require.NotContains(t, answer, "OPENAI_API_KEY")
 }
 
+// A command that a person changed: the model is told which ran.
+func TestChangedCommand(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, agent.Options{})
+	first := b.must(workflows.ModelInput{Append: []workflows.Item{message("`rm -rf build dist`")}, Turn: 1})
+	it := result(first.Calls[0].CallID, tooloutput.Format(zero("gone")))
+	it.EditedBy, it.Args = "@grace", workflows.TextRef{Text: `{"command":"rm -rf build"}`}
+	second := b.must(workflows.ModelInput{Transcript: first.Transcript, Turn: 1, Step: 1, Append: []workflows.Item{it}})
+	require.Contains(t, second.Answer.Text, "`rm -rf build`: exit code 0 (changed by @grace).")
+	require.NotContains(t, second.Answer.Text, "dist")
+}
+
 // A stopped turn is recorded without a call and stays over.
 func TestStoppedTurn(t *testing.T) {
 	t.Parallel()

@@ -66,8 +66,10 @@ type Item struct {
 	Message *Message `json:"message,omitempty"`
 	CallID  string   `json:"call_id,omitempty"`
 	Output  TextRef  `json:"output,omitzero"`
-	// Note precedes the output: that a person changed the command.
-	Note string `json:"note,omitempty"`
+	// EditedBy changed the command before it ran; Args are the arguments it ran
+	// with.
+	EditedBy string  `json:"edited_by,omitempty"`
+	Args     TextRef `json:"args,omitzero"`
 }
 
 // ModelResult is what a model call gave.

@@ -177,7 +177,7 @@ func (s *session) collect() {
 	for _, c := range t.Calls {
 		it := Item{CallID: c.CallID, Output: c.Output}
 		if c.EditedBy != nil {
-			it.Note = c.EditedBy.Label() + " changed the command before it ran, to: " + c.Shown
+			it.EditedBy, it.Args = c.EditedBy.Label(), c.Args
 		}
 		t.Append = append(t.Append, it)
 	}

@@ -105,6 +105,9 @@ func (r ran) outcome() string {
 	if o.TimedOut {
 		s += ", timed out"
 	}
+	if r.changedBy != "" {
+		s += " (changed by " + plain(r.changedBy) + ")"
+	}
 	if o.Note != "" {
 		s += " (" + plain(o.Note) + ")"
 	}

@@ -28,7 +28,19 @@ type turn struct {
 // ran is a call that has ended.
 type ran struct {
 	command string
-	output  tooloutput.Output
+	// changedBy, where it is set, changed the command that was asked for.
+	changedBy string
+	output    tooloutput.Output
+}
+
+func ranOf(call wire.Item, text string) ran {
+	r := ran{command: commandOf(call)}
+	by, command, rest := tooloutput.CutChanged(text)
+	if by != "" {
+		r.command, r.changedBy = command, by
+	}
+	r.output, _ = tooloutput.Parse(rest)
+	return r
 }
 
 // turn derives the running turn from the input: what came after the last
@@ -47,10 +59,10 @@ func (m *Model) turn(items []wire.Item) turn {
 			start = i + 1
 		}
 	}
-	outputs := map[string]tooloutput.Output{}
+	outputs := map[string]string{}
 	for _, it := range items[start:] {
 		if it.Type == "function_call_output" {
-			outputs[it.CallID], _ = tooloutput.Parse(it.Text)
+			outputs[it.CallID] = it.Text
 		}
 	}
 	for _, it := range items[start:] {
@@ -58,7 +70,7 @@ func (m *Model) turn(items []wire.Item) turn {
 		case it.Role == "user":
 			t.take(it.Text)
 		case it.Type == "function_call":
-			t.done = append(t.done, ran{command: commandOf(it), output: outputs[it.CallID]})
+			t.done = append(t.done, ranOf(it, outputs[it.CallID]))
 		}
 	}
 	return t

@@ -91,6 +91,31 @@ func Format(o Output) string {
 	return b.String()
 }
 
+const (
+	changedBy  = "changed by: "
+	ranInstead = "ran instead: "
+)
+
+// Changed are the lines that say who changed a command before it ran, and to
+// what. They go before those of [Format].
+func Changed(by, ran string) string {
+	return changedBy + oneLine(by) + "\n" + ranInstead + strconv.Quote(clean(ran)) + "\n"
+}
+
+// CutChanged takes the lines of [Changed] off a text; by is empty where it does
+// not begin with them.
+func CutChanged(text string) (by, ran, rest string) {
+	first, after, _ := strings.Cut(text, "\n")
+	second, rest, _ := strings.Cut(after, "\n")
+	by, ok1 := strings.CutPrefix(first, changedBy)
+	quoted, ok2 := strings.CutPrefix(second, ranInstead)
+	ran, err := strconv.Unquote(quoted)
+	if !ok1 || !ok2 || err != nil {
+		return "", "", text
+	}
+	return by, ran, rest
+}
+
 // writeStream adds one section; an empty stream gets none.
 func writeStream(b *strings.Builder, name, head, tail string, total int64) {
 	total = max(total, int64(len(head))+int64(len(tail)))

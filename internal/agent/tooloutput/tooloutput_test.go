@@ -105,6 +105,20 @@ func equal(a, b tooloutput.Output) bool {
 	return a == b
 }
 
+func TestChanged(t *testing.T) {
+	t.Parallel()
+	rest := tooloutput.Format(tooloutput.Output{ExitCode: code(0), Stdout: "x"})
+	for _, command := range []string{"rm -rf build", "a\nb: \"c\"", "", "é\t"} {
+		by, ran, after := tooloutput.CutChanged(tooloutput.Changed("@grace\nx", command) + rest)
+		require.Equal(t, []string{"@grace x", command, rest}, []string{by, ran, after})
+	}
+	for _, text := range []string{"", rest, "changed by: @x\n", "changed by: @x\nran instead: rm\n"} {
+		by, _, after := tooloutput.CutChanged(text)
+		require.Empty(t, by)
+		require.Equal(t, text, after)
+	}
+}
+
 func TestParseOfForeignText(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "just words", "stdout (99 bytes):\nshort", "exit code: many"} {
