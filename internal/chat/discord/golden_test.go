@@ -139,6 +139,16 @@ func TestTurnGolden(t *testing.T) {
 		ended(v)
 		v.State, v.Error, v.Hint = workflows.TurnFailed, "the model's quota is used up", "Raise it, then say `go on`."
 	})
+	add("the model writes", func(v *workflows.TurnView) {
+		v.Calls, v.Condensed = v.Calls[:1], true
+		v.Says.Text = "The test raced.\n```go\nmu.Lock()\n```\nI am"
+	})
+	add("long output", func(v *workflows.TurnView) {
+		for range 7 {
+			v.Calls = append([]workflows.CallView{v.Calls[1]}, v.Calls...)
+		}
+		v.Calls[len(v.Calls)-2].Tail = strings.Repeat(strings.Repeat("0123456789", 40)+"\n", 12)
+	})
 	golden(t, "turn", all)
 }
 
@@ -207,6 +217,7 @@ func TestTextGolden(t *testing.T) {
 	}
 	add("answer", "answer-1", "# Fixed\n\nThe test **raced**: `a && b < c`.\n\n| file | change |\n|---|---|\n| x.go | one |\n\n```go\nif a < b {\n}\n```\n")
 	add("an answer that would ping", "answer-2", "@everyone @here <@"+grace+"> <@&"+oncall+">\n\n```\n@everyone\n```")
+	add("nested fences and small headings", "answer-3", "#### A heading\n\n````md\n```sh\nls\n```\n````\n\n~~~\ntildes\n~~~")
 	add("notice", "notice-1", "Paused. The next message resumes it.")
 	golden(t, "text", all)
 }

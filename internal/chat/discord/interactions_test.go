@@ -360,3 +360,40 @@ func TestCommandsAreRegisteredOnce(t *testing.T) {
 	require.Empty(t, w.fake.Commands(""), "commands would be shown twice")
 	require.Len(t, w.fake.Commands(guild), 2)
 }
+
+// TestRolesByName: a name that is not one role's, or that looks like somebody's
+// ID, gives nobody anything.
+func TestRolesByName(t *testing.T) {
+	t.Parallel()
+	all := []role{{ID: "1", Name: "oncall"}, {ID: "2", Name: "twice"}, {ID: "3", Name: "twice"}, {ID: "4", Name: grace}, {ID: "5", Name: "*"}}
+	require.Equal(t, []string{"oncall", "@oncall"}, namesOf(all, []string{"1", "2", "4", "5"}))
+	for name, want := range map[string]string{"oncall": "1", "@oncall": "1", "2": "2", "twice": "", "other": ""} {
+		id, ok := roleID(all, name)
+		require.Equal(t, want, id, name)
+		require.Equal(t, want != "", ok)
+	}
+}
+
+func TestCommandsOfAMessage(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	s := w.session()
+	id := w.fake.Say(ada, s.ID, "hello")
+	i, err := w.fake.OnMessage(grace, s.ID, id, shortcutName)
+	require.NoError(t, err)
+	require.Equal(t, discordfake.AnswerMessage, i.Answer().Kind)
+	m, ok := i.Message()
+	require.True(t, ok)
+	require.True(t, m.Ephemeral)
+	chosen, err := w.fake.Choose(grace, s.ID, m.ID, m.Menus()[0].CustomID, "pause")
+	require.NoError(t, err)
+	require.NotZero(t, chosen.Answer().Kind)
+	require.Equal(t, grace, one[workflows.Pause](w, "Pause").By.ID)
+
+	other := w.fake.Say(ada, general, "good morning")
+	i, err = w.fake.OnMessage(grace, general, other, shortcutName)
+	require.NoError(t, err)
+	require.NotZero(t, i.Answer().Kind)
+	m, _ = i.Message()
+	require.Contains(t, m.Content, "No session")
+}

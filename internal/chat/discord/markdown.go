@@ -76,9 +76,10 @@ func dialect(s string) string {
 		case fence != "":
 			if mark != "" && strings.HasPrefix(mark, fence) && strings.TrimSpace(strings.TrimLeft(line, " "))[len(mark):] == "" {
 				fence = ""
-				line = "```"
+				out = append(out, "```")
+				continue
 			}
-			out = append(out, line)
+			out = append(out, strings.ReplaceAll(line, "```", "`"+joint+"``"))
 		case mark != "":
 			fence = mark
 			out = append(out, "```"+strings.TrimLeft(strings.TrimLeft(line, " ")[len(mark):], " "))

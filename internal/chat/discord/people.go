@@ -134,10 +134,14 @@ func (p *people) groups(ctx context.Context, guild string, m member) ([]string, 
 	return append(in, namesOf(all, m.Roles)...), err
 }
 
+// namesOf are the names of roles, with and without @. A name that several roles
+// have says nothing, and one that looks like an ID might be taken for somebody
+// else's: their IDs count.
 func namesOf(all []role, ids []string) []string {
 	var names []string
 	for _, r := range all {
-		if slices.Contains(ids, r.ID) && r.Name != "" {
+		id, one := roleID(all, r.Name)
+		if one && id == r.ID && slices.Contains(ids, id) && r.Name != "" && r.Name != "*" && !isID(r.Name) {
 			names = append(names, r.Name, "@"+r.Name)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
@@ -205,9 +207,30 @@ func (p *poster) postPart(ctx context.Context, t workflows.Thread, in, key strin
 		m.Mentions.Parse = []string{}
 	}
 	for i, f := range files {
-		m.Attachments = append(m.Attachments, attachment{ID: fmt.Sprint(i), Name: f.name})
+		m.Attachments = append(m.Attachments, attachment{ID: strconv.Itoa(i), Name: f.name})
 	}
 	m.Enforce = true
+	id, err := p.create(ctx, t, in, key, n, m, files)
+	if is(err, discordgo.ErrCodeInvalidFormBody) {
+		p.app.log.Error("Discord refuses a message's form; it is sent as plain text", telemetry.KeyError, err, "key", key)
+		m.Content = simple(m.Content)
+		id, err = p.create(ctx, t, in, key, n, m, files)
+	}
+	return id, err
+}
+
+// simple is a text without form, and short, for when Discord refuses it as it is:
+// the buttons stay, which nothing can take the place of.
+func simple(content string) string {
+	text, sign, _ := strings.Cut(content, string(markSign))
+	if sign != "" {
+		sign = string(markSign) + sign
+	}
+	return fence(cut(strings.ReplaceAll(text, "```", ""), maxContent/2)) + sign
+}
+
+// create makes one message.
+func (p *poster) create(ctx context.Context, t workflows.Thread, in, key string, n int, m outgoing, files []file) (string, error) {
 	// A message that was deleted may be found by its nonce, and cannot be given:
 	// then another one says that it is wanted again.
 	for _, nonce := range []string{nonce(t, key, n, false), nonce(t, key, n, true), rand.Text()[:maxNonce-1]} {
@@ -289,6 +312,11 @@ func (p *poster) update(ctx context.Context, t workflows.Thread, ref string, e e
 	e.Flags = flagNoPreviews
 	path := "/channels/" + whereIs(t, ref) + "/messages/" + ref
 	err := p.app.api.call(ctx, http.MethodPatch, path, e, nil)
+	if is(err, discordgo.ErrCodeInvalidFormBody) {
+		p.app.log.Error("Discord refuses an edit's form; it is sent as plain text", telemetry.KeyError, err)
+		e.Content = simple(e.Content)
+		err = p.app.api.call(ctx, http.MethodPatch, path, e, nil)
+	}
 	if is(err, discordgo.ErrCodePerformedOperationOnArchivedThread) {
 		if uerr := p.app.api.call(ctx, http.MethodPatch, "/channels/"+placeOf(t), map[string]any{"archived": false}, nil); uerr == nil {
 			err = p.app.api.call(ctx, http.MethodPatch, path, e, nil)

@@ -185,3 +185,18 @@ func TestWordsOfErrors(t *testing.T) {
 	require.NotContains(t, words(errors.New("boom")), "boom")
 	require.Equal(t, "POST /webhooks/1/…/messages/@original", redacted("POST /webhooks/1/token/messages/@original"))
 }
+
+// TestARefusedForm: a card whose form Discord does not take is shown without it.
+func TestARefusedForm(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true})
+	s := w.session()
+	w.fake.Fail("POST /channels/{channel}/messages", discordfake.Failure{Status: http.StatusBadRequest, Code: 50035})
+	card := w.approval(s, nil)
+	m, _ := w.fake.Message(s.ID, card)
+	require.Contains(t, m.Content, "rm -rf build")
+	require.Len(t, m.Buttons(), 3)
+	found, err := w.app.Poster().Find(t.Context(), s, "approval-1", time.Now().Add(-time.Hour))
+	require.NoError(t, err)
+	require.Equal(t, card, found[0].Ref)
+}

@@ -3,7 +3,9 @@ package discord
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
@@ -34,6 +36,8 @@ func (a *App) interact(ctx context.Context, i interaction) {
 	if i.Channel.ID != "" {
 		i.Channel.Guild = i.Guild
 		a.places.put(i.Channel.ID, i.Channel)
+	} else {
+		i.Channel = a.placeInTime(ctx, i.In)
 	}
 	c := &call{app: a, i: i}
 	switch i.Type {
@@ -46,6 +50,18 @@ func (a *App) interact(ctx context.Context, i interaction) {
 	case interactionSubmit:
 		c.submitted(ctx)
 	}
+}
+
+// placeInTime is where an interaction that does not say it comes from; the zero
+// channel when that is not known in time.
+func (a *App) placeInTime(ctx context.Context, id string) channel {
+	ctx, cancel := limit(ctx, lookWithin)
+	defer cancel()
+	place, err := a.place(ctx, id)
+	if err != nil {
+		a.log.Warn("An interaction's channel is not known", telemetry.KeyChannelID, id, telemetry.KeyError, err)
+	}
+	return place
 }
 
 // respond gives an interaction its first answer, over the REST API. It returns
@@ -148,19 +164,30 @@ func (c *call) tell(ctx context.Context, p private) {
 		if n == len(parts)-1 {
 			m.Components, files = p.rows, p.files
 		}
-		if err := c.send(ctx, hook, n, m, files); err != nil {
+		if err := c.sendPaced(ctx, hook, n, m, files); err != nil {
 			c.aloud(ctx, n, parts[n:], p, err)
 			return
 		}
 	}
 }
 
+// sendPaced waits for the token's own rate limit, which is short.
+func (c *call) sendPaced(ctx context.Context, hook string, n int, m outgoing, files []file) error {
+	for {
+		err := c.send(ctx, hook, n, m, files)
+		var limited *chat.RateLimitedError
+		if !errors.As(err, &limited) || limited.RetryAfter > bucketWait {
+			return err
+		}
+		if serr := sleep(ctx, limited.RetryAfter); serr != nil {
+			return errors.Join(err, serr)
+		}
+	}
+}
+
 func (c *call) send(ctx context.Context, hook string, n int, m outgoing, files []file) error {
 	for i, f := range files {
-		m.Attachments = append(m.Attachments, attachment{ID: number(i), Name: f.name})
-		if i == 0 {
-			m.Attachments[0].ID = "0"
-		}
+		m.Attachments = append(m.Attachments, attachment{ID: strconv.Itoa(i), Name: f.name})
 	}
 	if n == 0 && c.waits {
 		e := edit{Content: m.Content, Mentions: m.Mentions, Components: m.Components, Attachments: m.Attachments}
@@ -178,7 +205,7 @@ func (c *call) send(ctx context.Context, hook string, n int, m outgoing, files [
 func (c *call) aloud(ctx context.Context, n int, parts []string, p private, why error) {
 	c.app.log.Warn("An interaction could not be answered; its outcome is said in the channel", telemetry.KeyError, why)
 	if len(p.files) > 0 {
-		parts = []string{"This took too long to be shown to you alone. Open it again."}
+		parts = []string{"This could not be shown to you alone. Open it again."}
 	}
 	po := &poster{app: c.app}
 	t := c.thread()

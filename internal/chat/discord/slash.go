@@ -88,7 +88,8 @@ func (c *call) run(ctx context.Context, cmd chat.Command, t workflows.Thread) st
 		return cmp.Or(reply.Text, "Accepted. The thread opens in this channel.")
 	}
 	by, _ := c.actor(octx)
-	shown := content{parts: []string{escape(by.Label()) + " asks:\n> " + strings.ReplaceAll(cut(unmarked(chat.ShownLines(cmd.Task)), shownText-200), "\n", "\n> ")}}
+	task := escape(by.Label()) + " asks:\n> " + strings.ReplaceAll(unmarked(chat.ShownLines(cmd.Task)), "\n", "\n> ")
+	shown := content{parts: []string{cut(c.app.dep.Mask.Text(task), shownText)}}
 	if _, err := (&poster{app: c.app}).postText(octx, t, "asked-"+c.i.ID, shown); err != nil {
 		return "Accepted."
 	}
