@@ -65,7 +65,7 @@ func Run(t *testing.T, f Fixture) {
 		"Files": testFiles, "Links": testLinks, "Outside": testOutside, "Glob": testGlob,
 		"Isolation": testIsolation, "RecordNotForged": testRecordNotForged, "OutputNotTruncated": testOutputNotTruncated,
 		"Temp": testTemp, "Release": testRelease, "Gone": testGone, "Destroy": testDestroy,
-		"Export": testExport, "TornSnapshot": testTornSnapshot, "WorkerDies": testWorkerDies, "OpenTwice": testOpenTwice,
+		"Export": testExport, "Generations": testGenerations, "TornSnapshot": testTornSnapshot, "WorkerDies": testWorkerDies, "OpenTwice": testOpenTwice,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
