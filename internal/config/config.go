@@ -145,6 +145,8 @@ type Docker struct {
 	Memory  int    `key:"memory_mb" default:"2048" doc:"Memory of a sandbox, in MiB."`
 	Disk    int    `key:"disk_mb" default:"10240" doc:"Disk of a sandbox, in MiB."`
 	PIDs    int    `key:"pids" default:"512" doc:"Processes of a sandbox."`
+	CPUs    string `key:"cpus" default:"2" doc:"Processors of a sandbox; 0.5 is half of one."`
+	Temp    int    `key:"temp_mb" default:"1024" doc:"Size of each of /tmp and /var/tmp of a sandbox, in MiB; they count as its memory."`
 }
 
 // Timeouts are how long a tool call may run before it is ended.

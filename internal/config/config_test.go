@@ -92,7 +92,7 @@ func TestEveryKeyFromEverySource(t *testing.T) {
 		"discord.gateway_url": "ws://h/", "temporal.tls.enabled": "true",
 		"discord.message_content": "false", "discord.public_key": strings.Repeat("0a", 32), "discord.listen": "127.0.0.1:1",
 		"openai.windows": "m=9000", "openai.prices": "m.input=1,m.output=2", "openai.compact_at": "50",
-		"budget.turn": "1", "budget.session": "2", "budget.person_day": "3",
+		"sandbox.docker.cpus": "0.5", "sandbox.docker.memory_mb": "99", "budget.turn": "1", "budget.session": "2", "budget.person_day": "3",
 		"workspaces": "{api: {setup: [make]}}", "sandbox.roots": "/srv",
 		"approvals.sets": "oncall=grace", "approvals.channels": "C1=grace", "approvals.access": "destroy=starter",
 	}

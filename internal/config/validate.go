@@ -146,9 +146,38 @@ func (c *Config) checkSandbox(k *checker) {
 	default:
 		k.fault("sandbox.backend", "%q is not a backend; there is: %s", b, strings.Join(c.Backends(), ", "))
 	}
+	c.checkDocker(k)
 	k.positive("sandbox.timeout.read", c.Sandbox.Timeout.Read)
 	k.positive("sandbox.timeout.shell", c.Sandbox.Timeout.Shell)
 	k.positive("sandbox.timeout.install", c.Sandbox.Timeout.Install)
+}
+
+func (c *Config) checkDocker(k *checker) {
+	d := c.Sandbox.Docker
+	k.atLeastOne("sandbox.docker.pids", d.PIDs)
+	k.atLeastOne("sandbox.docker.temp_mb", d.Temp)
+	if d.Memory < minMemory {
+		k.fault("sandbox.docker.memory_mb", "must be at least %d: a shell and what watches it need that", minMemory)
+	}
+	if d.Disk < 1 && d.Disk != -1 {
+		k.fault("sandbox.docker.disk_mb", "must be at least 1, or -1 for no limit")
+	}
+	if n, err := strconv.ParseFloat(d.CPUs, 64); err != nil || !(n >= 0.01 && n <= 10000) {
+		k.fault("sandbox.docker.cpus", "%q is not a number of processors such as 2 or 0.5", d.CPUs)
+	}
+}
+
+// minMemory is the least memory of a docker sandbox, in MiB; the engine itself
+// takes nothing below 6.
+const minMemory = 16
+
+// Processors are how many processors a sandbox has.
+func (d Docker) Processors() float64 {
+	n, err := strconv.ParseFloat(d.CPUs, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 func (c *Config) checkWeb(k *checker) {

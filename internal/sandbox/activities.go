@@ -180,9 +180,6 @@ func (a *Activities) openSandbox(ctx context.Context, in workflows.OpenInput, to
 	a.complete(&spec, workspace)
 	spec.Progress = told.say
 	s, err := o.Backend.Open(ctx, spec)
-	if errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
-		return workflows.OpenResult{}, temporal.NewApplicationError(unreachable(o.Backend.Name(), err), workflows.ErrTypeSandboxUnavailable, err)
-	}
 	if err != nil {
 		return workflows.OpenResult{}, activityError(ctx, err)
 	}
@@ -194,14 +191,6 @@ func (a *Activities) openSandbox(ctx context.Context, in workflows.OpenInput, to
 		}
 	}
 	return res, nil
-}
-
-// unreachable says that a backend does not answer, by its own name.
-func unreachable(backend string, err error) string {
-	if backend == "docker" {
-		return "Docker is not reachable on the worker. Start Docker, or move the session: `switch local`."
-	}
-	return "The backend " + backend + " does not answer. Try again, or move the session: `switch`."
 }
 
 func refOf(o Offer, spec Spec, info Info) workflows.SandboxRef {
@@ -334,9 +323,12 @@ func activityError(ctx context.Context, err error) error {
 	}
 	var refused *RefusedError
 	var app *temporal.ApplicationError
+	var away *unavailableError
 	switch {
 	case errors.As(err, &app):
 		return err
+	case errors.As(err, &away):
+		return temporal.NewApplicationError(away.text, workflows.ErrTypeSandboxUnavailable, err)
 	case errors.As(err, &refused):
 		return temporal.NewNonRetryableApplicationError(refused.Text, ErrTypeRefused, nil)
 	case errors.Is(err, ErrGone):

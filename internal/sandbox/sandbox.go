@@ -54,6 +54,18 @@ func (e *RefusedError) Error() string { return e.Text }
 // Refuse returns a [RefusedError] with this sentence.
 func Refuse(text string) error { return &RefusedError{Text: text} }
 
+// Unavailable is an [ErrUnavailable] with a sentence, or more, for people: what
+// happened, and what to do.
+func Unavailable(text string, err error) error { return &unavailableError{text: text, err: err} }
+
+type unavailableError struct {
+	text string
+	err  error
+}
+
+func (e *unavailableError) Error() string   { return e.err.Error() }
+func (e *unavailableError) Unwrap() []error { return []error{ErrUnavailable, e.err} }
+
 // Backend is a kind of sandbox. It is safe for concurrent use.
 type Backend interface {
 	// Name is the backend's word in commands and settings, such as "local".

@@ -142,7 +142,7 @@ func (a *App) docker(here *local.Backend) (*docker.Backend, error) {
 	}
 	return docker.New(docker.Config{
 		Host: d.Host, Owner: a.host, Image: d.Image, Runtime: d.Runtime,
-		Memory: int64(d.Memory) << 20, Disk: int64(d.Disk) << 20, PIDs: int64(d.PIDs),
+		Memory: int64(d.Memory) << 20, Disk: int64(d.Disk) << 20, PIDs: int64(d.PIDs), CPUs: d.Processors(), Temp: int64(d.Temp) << 20,
 		Images:   images,
 		PackSeed: func(ctx context.Context, seed sandbox.Seed, w io.Writer) error { return packSeed(ctx, here, seed, w) },
 		Log:      a.Log,

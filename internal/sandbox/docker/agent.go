@@ -41,7 +41,9 @@ var errAgentLost = errors.New("the connection into the container has ended")
 type agent struct {
 	conn types.HijackedResponse
 	in   *frames
+	exec string // the engine's ID of it
 	lost atomic.Bool
+	used atomic.Bool // it has answered
 }
 
 // call sends one request and returns what it printed, in buf, and its exit code.
@@ -53,7 +55,9 @@ func (a *agent) call(ctx context.Context, buf *bytes.Buffer, request string) ([]
 	stop := context.AfterFunc(ctx, a.conn.Close)
 	defer stop()
 	data, code, err := a.exchange(buf, request)
-	if err != nil {
+	if err == nil {
+		a.used.Store(true)
+	} else {
 		a.close()
 		if ctx.Err() != nil {
 			err = ctx.Err()
@@ -195,12 +199,24 @@ func (b *Backend) dial(ctx context.Context, id string) (*agent, error) {
 		Cmd: []string{"sh", "-c", `text=$1; shift; eval "$text"`, "countersign", b.script, "agent", b.hash},
 	})
 	if err != nil {
-		if e, ierr := b.api.ContainerExecInspect(ctx, exec); exec != "" && ierr == nil && e.ExitCode == codeNotFound {
+		if exec != "" && strings.Contains(err.Error(), "executable file not found") {
+			err = errNoShell // engines before 25 call it a client's mistake, later ones "not found"
+		} else if e, ierr := b.api.ContainerExecInspect(ctx, exec); exec != "" && ierr == nil && e.ExitCode == codeNotFound {
 			err = errNoShell
 		}
 		return nil, err
 	}
-	return &agent{conn: conn, in: &frames{r: conn.Reader}}, nil
+	return &agent{conn: conn, in: &frames{r: conn.Reader}, exec: exec}, nil
+}
+
+// mute tells whether an agent never answered because there is no sh to be one:
+// newer engines say so only in the exec's exit code.
+func (b *Backend) mute(ctx context.Context, a *agent) bool {
+	if a.used.Load() {
+		return false
+	}
+	e, err := b.api.ContainerExecInspect(ctx, a.exec)
+	return err == nil && !e.Running && (e.ExitCode == codeNotFound || e.ExitCode == codeNotFound-1)
 }
 
 // exec starts a program in a container and returns its stdio and the exec's ID,

@@ -23,13 +23,22 @@ func (b *Backend) fail(doing string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: %w", doing, err)
 	case client.IsErrConnectionFailed(err), errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%s: %w: the Docker engine at %s does not answer: %v", doing, sandbox.ErrUnavailable, b.api.DaemonHost(), err)
+		return sandbox.Unavailable("Docker is not reachable on the worker. Start Docker, or move the session: `switch local`.",
+			fmt.Errorf("%s: the Docker engine at %s does not answer: %w", doing, b.api.DaemonHost(), err))
 	case strings.Contains(err.Error(), "no space left on device"):
-		return fmt.Errorf("%s: %w: the Docker engine's disk is full: %v", doing, sandbox.ErrUnavailable, err)
+		return sandbox.Unavailable("The Docker engine's disk is full. Free some space on it, then send a message to go on.",
+			fmt.Errorf("%s: the Docker engine's disk is full: %w", doing, err))
 	case errdefs.IsUnavailable(err), errdefs.IsInternal(err), errdefs.IsUnknown(err):
-		return fmt.Errorf("%s: %w: %w", doing, sandbox.ErrUnavailable, err)
+		return sandbox.Unavailable("The Docker engine could not do it: "+engineText(err)+".", fmt.Errorf("%s: %w", doing, err))
 	}
 	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// engineText is what the engine says, on one line and without its own prefixes.
+func engineText(err error) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
+	line = strings.TrimPrefix(line, "Error response from daemon: ")
+	return strings.TrimSuffix(line[:min(len(line), 300)], ".")
 }
 
 // gone is fail for what concerns a container that must be there.

@@ -1,8 +1,11 @@
 package docker_test
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -35,7 +38,10 @@ func TestImageRefused(t *testing.T) {
 	r.Close()
 	defer api.ImageRemove(context.WithoutCancel(t.Context()), bare, image.RemoveOptions{Force: true, PruneChildren: true})
 
+	mute := imageOf(t, "countersign-test-mute:"+newID(), "sleep")
+
 	for ref, want := range map[string]string{
+		mute:                           "it has no sh",
 		"":                             "No Docker image is configured",
 		"No Name":                      "is no name of a Docker image",
 		"countersign-test-missing:1":   "is not in the Docker engine and cannot be pulled",
@@ -52,6 +58,28 @@ func TestImageRefused(t *testing.T) {
 	}
 	_, err = newRig(t, func(c *docker.Config) { c.Runtime = "nonesuch" }).Open(t.Context(), sandbox.Spec{ID: "x"})
 	require.ErrorContains(t, err, `no container runtime called "nonesuch"`)
+}
+
+// imageOf makes an image of a few programs.
+func imageOf(t *testing.T, ref string, programs ...string) string {
+	t.Helper()
+	var buf bytes.Buffer
+	p := rootPacker{tar: tar.NewWriter(&buf), have: map[string]bool{}}
+	for _, name := range programs {
+		p.program(name)
+	}
+	require.NoError(t, p.err)
+	require.NoError(t, p.tar.Close())
+	api := newClient(t, engine.host)
+	r, err := api.ImageImport(t.Context(), image.ImportSource{Source: &buf, SourceName: "-"}, ref, image.ImportOptions{})
+	require.NoError(t, err)
+	_, err = io.Copy(io.Discard, r)
+	require.NoError(t, err)
+	r.Close()
+	t.Cleanup(func() {
+		_, _ = api.ImageRemove(context.WithoutCancel(t.Context()), ref, image.RemoveOptions{Force: true, PruneChildren: true})
+	})
+	return ref
 }
 
 // pullLines is what an engine says while it pulls an image of two layers.

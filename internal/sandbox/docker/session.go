@@ -167,6 +167,9 @@ func (s *session) exchange(ctx context.Context, buf *bytes.Buffer, doing, text s
 		if err == nil {
 			return answer{data: data, code: code}
 		}
+		if ctx.Err() == nil && s.b.mute(ctx, a) && !s.stopped(ctx) {
+			return answer{err: unusable(s.image, "it has no sh")}
+		}
 		if ctx.Err() != nil || tries == 2 || !errors.Is(err, errAgentLost) {
 			return answer{err: s.b.lost(doing, err)}
 		}
