@@ -67,11 +67,11 @@ func (m *Masker) With(values ...string) *Masker {
 	return more
 }
 
-// Cover puts asterisks over the known values in b, byte for byte, so that its
+// Hide puts asterisks over the known values in b itself, byte for byte, so that its
 // length and all offsets stay: for output that is stored as it comes. It returns
 // how many bytes at b's end may begin a value that comes with what follows; they
 // are left as they are.
-func (m *Masker) Cover(b []byte) (open int) {
+func (m *Masker) Hide(b []byte) (open int) {
 	if m == nil {
 		return 0
 	}

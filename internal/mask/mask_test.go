@@ -204,15 +204,15 @@ func BenchmarkText(b *testing.B) {
 	}
 }
 
-func TestCover(t *testing.T) {
+func TestHide(t *testing.T) {
 	t.Parallel()
 	m := (*mask.Masker)(nil).With("hunter2hunter2")
 	b := []byte("a hunter2hunter2 b\x00hunter2hunt")
-	require.Equal(t, 11, m.Cover(b))
+	require.Equal(t, 11, m.Hide(b))
 	require.Equal(t, "a ************** b\x00hunter2hunt", string(b))
 	b = append(b[len(b)-11:], "er2!"...)
-	require.Zero(t, m.Cover(b))
+	require.Zero(t, m.Hide(b))
 	require.Equal(t, "**************!", string(b))
 	require.NotContains(t, m.Text("x hunter2hunter2"), "hunter2")
-	require.Zero(t, (*mask.Masker)(nil).Cover([]byte("x")))
+	require.Zero(t, (*mask.Masker)(nil).Hide([]byte("x")))
 }

@@ -210,7 +210,7 @@ func (u *uploader) flush(ctx context.Context) error {
 // that stays: the bytes are the same.
 func (u *uploader) store(ctx context.Context) error {
 	for {
-		ready := len(u.buf) - u.f.cover.Cover(u.buf)
+		ready := len(u.buf) - u.f.cover.Hide(u.buf)
 		if u.over {
 			ready = len(u.buf)
 		}

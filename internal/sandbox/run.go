@@ -199,7 +199,7 @@ func (r *run) readFile(ctx context.Context) (workflows.ToolResult, error) {
 	case err != nil:
 		return workflows.ToolResult{}, err
 	}
-	mask.New(r.a.secrets(r.in.Sandbox.Workspace)...).Cover(data)
+	mask.New(r.a.secrets(r.in.Sandbox.Workspace)...).Hide(data)
 	log := execlog.New(r.a.cfg.Blobs, r.in.WorkflowID)
 	if err := log.Append(ctx, r.in.ExecID, execlog.Stdout, 0, data); err != nil && !errors.Is(err, execlog.ErrMoved) {
 		return workflows.ToolResult{}, err
