@@ -53,6 +53,8 @@ type Options struct {
 	// knows; else each request holds the whole conversation. Background, with it,
 	// lets a response go on without its reader, so that a retry fetches it.
 	Stored, Background bool
+	// Timeouts are told to the model; 0 takes the defaults of the settings.
+	Timeouts Timeouts
 	// Budgets are held before each call; Rules then says who may raise one.
 	Budgets Budgets
 	Rules   func(tier, channel string) workflows.ApprovalRule
@@ -85,6 +87,7 @@ type Activities struct {
 	prices       map[string]Price
 	stored       bool
 	background   bool
+	timeouts     Timeouts
 	budgets      Budgets
 	rules        func(tier, channel string) workflows.ApprovalRule
 	windows      map[string]int64
@@ -97,6 +100,9 @@ type Activities struct {
 func New(o Options) (*Activities, error) {
 	if o.RequestTimeout == 0 {
 		o.RequestTimeout = DefaultRequestTimeout
+	}
+	if o.Timeouts == (Timeouts{}) {
+		o.Timeouts = Timeouts{Shell: 2 * time.Minute, Install: 10 * time.Minute}
 	}
 	if o.CompactAt == 0 {
 		o.CompactAt = DefaultCompactAt
@@ -111,6 +117,7 @@ func New(o Options) (*Activities, error) {
 		prices:       o.Prices,
 		stored:       o.Stored,
 		background:   o.Stored && o.Background,
+		timeouts:     o.Timeouts,
 		budgets:      o.Budgets,
 		rules:        o.Rules,
 		windows:      o.Windows,
@@ -239,7 +246,14 @@ func (a *Activities) records(ctx context.Context, in workflows.ModelInput, at ti
 	records := make([]transcript.Record, 0, len(in.Append))
 	for _, it := range in.Append {
 		r := transcript.Record{At: at, Turn: in.Turn}
-		if it.Message == nil {
+		switch {
+		case it.Guide != nil:
+			text, err := a.texts.load(ctx, it.Guide.Text)
+			if err != nil {
+				return nil, err
+			}
+			r.Item = messageItem(guideText(*it.Guide, text))
+		case it.Message == nil:
 			text, err := a.texts.load(ctx, it.Output)
 			if err != nil {
 				return nil, err
@@ -252,7 +266,7 @@ func (a *Activities) records(ctx context.Context, in workflows.ModelInput, at ti
 				text = tooloutput.Changed(it.EditedBy, commandIn(args)) + text
 			}
 			r.Item = outputItem(it.CallID, text)
-		} else {
+		default:
 			text, err := a.texts.load(ctx, it.Message.Text)
 			if err != nil {
 				return nil, err

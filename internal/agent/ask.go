@@ -111,7 +111,7 @@ func lastStored(records []transcript.Record, model string) (id string, from int)
 func (a *Activities) request(c *client, q question, s sending) responses.ResponseNewParams {
 	p := responses.ResponseNewParams{
 		Model:             q.model,
-		Instructions:      param.NewOpt(instructions(q.in.Sandbox)),
+		Instructions:      param.NewOpt(instructions(q.in.Sandbox, a.timeouts)),
 		Input:             responses.ResponseNewParamsInputUnion{OfInputItemList: inputList(s.items)},
 		Tools:             tools(),
 		ParallelToolCalls: param.NewOpt(true),

@@ -131,7 +131,7 @@ func (a *Activities) condense(ctx context.Context, q question, b *beat) (*transc
 func (a *Activities) compact(ctx context.Context, c *client, q question, past []transcript.Record, b *beat) (*transcript.Record, workflows.Usage, error) {
 	res, err := c.compact(ctx, responses.ResponseCompactParams{
 		Model:          responses.ResponseCompactParamsModel(q.model),
-		Instructions:   param.NewOpt(instructions(q.in.Sandbox)),
+		Instructions:   param.NewOpt(instructions(q.in.Sandbox, a.timeouts)),
 		Input:          responses.ResponseCompactParamsInputUnion{OfResponseInputItemArray: inputList(replay(past, q.model, true, 0))},
 		PromptCacheKey: param.NewOpt(cacheKey(q.in.WorkflowID)),
 	}, b)

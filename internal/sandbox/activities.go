@@ -190,6 +190,7 @@ func (a *Activities) openSandbox(ctx context.Context, in workflows.OpenInput, to
 			return workflows.OpenResult{}, activityError(ctx, err)
 		}
 	}
+	res.Guides = a.guides(ctx, s)
 	return res, nil
 }
 

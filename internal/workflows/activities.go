@@ -70,6 +70,8 @@ type Item struct {
 	// with.
 	EditedBy string  `json:"edited_by,omitempty"`
 	Args     TextRef `json:"args,omitzero"`
+	// Guide is an AGENTS.md file that is new to the model.
+	Guide *Guide `json:"guide,omitempty"`
 }
 
 // ModelResult is what a model call gave.
@@ -193,6 +195,8 @@ type OpenInput struct {
 type OpenResult struct {
 	SandboxRef
 	Setup []SetupRun `json:"setup,omitempty"`
+	// Guides are the workspace's AGENTS.md files, the root's first.
+	Guides []Guide `json:"guides,omitempty"`
 }
 
 // SetupRun is one of the manifest's set-up commands, which has succeeded.
@@ -203,6 +207,17 @@ type SetupRun struct {
 	ExitCode  int       `json:"exit_code"`
 	StartedAt time.Time `json:"started_at"`
 	EndedAt   time.Time `json:"ended_at"`
+}
+
+// Guide is an AGENTS.md file of the workspace. It is the workspace's data, like
+// any file; it holds for the directory that it stands in.
+type Guide struct {
+	// Path is relative to the workspace.
+	Path   string `json:"path"`
+	Digest string `json:"digest"`
+	// Text is what the model gets of it; Cut says that it is not all.
+	Text TextRef `json:"text"`
+	Cut  bool    `json:"cut,omitempty"`
 }
 
 // JudgeInput asks the gate about a tool call.

@@ -87,6 +87,7 @@ func (s *session) openSandbox(ctx workflow.Context) bool {
 	}
 	s.st.Sandbox, s.st.Gen, s.opened = &res.SandboxRef, max(s.st.Gen, res.Generation), true
 	s.openingEnded(ctx, in, CallCompleted, res.Setup)
+	s.guides(res.Guides)
 	s.header()
 	return true
 }
@@ -149,6 +150,22 @@ func (s *session) openingEnded(ctx workflow.Context, in OpenInput, state string,
 	}
 	s.st.Turn.Card.Calls = calls
 	s.cardChanged()
+}
+
+// guides notes what of the workspace's guides is new to the model: it gets that
+// with the outputs of the step.
+func (s *session) guides(found []Guide) {
+	for i := range found {
+		g := found[i]
+		if s.st.Guides[g.Path] == g.Digest {
+			continue
+		}
+		if s.st.Guides == nil {
+			s.st.Guides = map[string]string{}
+		}
+		s.st.Guides[g.Path] = g.Digest
+		s.st.Turn.Guides = append(s.st.Turn.Guides, g)
+	}
 }
 
 func (s *session) sandboxFailed(ctx workflow.Context, err error) {

@@ -77,7 +77,9 @@ type State struct {
 	Day      string           `json:"day,omitempty"`
 	DayUsage map[string]Usage `json:"day_usage,omitempty"`
 	Raised   map[string]int64 `json:"raised,omitempty"`
-	Recent   []HistoryTurn    `json:"recent,omitempty"`
+	// Guides are the digests of the AGENTS.md files that the model has seen.
+	Guides map[string]string `json:"guides,omitempty"`
+	Recent []HistoryTurn     `json:"recent,omitempty"`
 	// Audit is the head of the audit chain; Unwritten are its entries that are
 	// not in the blob store yet.
 	Audit     audit.Chain   `json:"audit"`
@@ -131,6 +133,8 @@ type Turn struct {
 	// Made counts the calls of the turn, for their IDs.
 	Made int      `json:"made"`
 	Card TurnView `json:"card"`
+	// Guides are AGENTS.md files that the next model call adds to the transcript.
+	Guides []Guide `json:"guides,omitempty"`
 	// Raised is the turn's budget, where an approver has raised it.
 	Raised int64 `json:"raised,omitempty"`
 	// Stop is set by cancel_turn and destroy.

@@ -152,7 +152,10 @@ func (s *session) answered(_ workflow.Context, res ModelResult) {
 	t.Append = nil
 	t.Calls = nil
 	s.st.Boundary.Transcript = res.Transcript
-	t.Card.Condensed = t.Card.Condensed || res.Condensed
+	if res.Condensed {
+		t.Card.Condensed = true
+		s.st.Guides, s.opened = nil, false // they may be lost: the next step brings them again
+	}
 	s.spent(res.Usage)
 	for _, tc := range res.Calls {
 		t.Made++
@@ -182,6 +185,10 @@ func (s *session) collect() {
 		t.Append = append(t.Append, it)
 	}
 	t.Calls = nil
+	for i := range t.Guides {
+		t.Append = append(t.Append, Item{Guide: &t.Guides[i]})
+	}
+	t.Guides = nil
 }
 
 // cardChanged brings the turn card's view up to date with the turn.

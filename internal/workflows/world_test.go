@@ -61,7 +61,7 @@ type world struct {
 	modelErr error
 	// budget, when set, is what a turn may cost; a model call costs 100.
 	budget int64
-	audit    map[string]map[int]audit.Entry
+	audit  map[string]map[int]audit.Entry
 	// groups are what people belong to when they are asked about again; policy is
 	// the version of the rules.
 	groups    map[string][]string

@@ -30,7 +30,8 @@ func (a *App) parts(ctx context.Context) ([]part, error) {
 		Blobs: a.store, APIKey: a.Config.OpenAI.APIKey, BaseURL: a.Config.OpenAI.BaseURL,
 		Model: a.Config.OpenAI.Model, Stored: a.Config.OpenAI.State == "server", Background: a.Config.OpenAI.Background,
 		Windows: a.Config.OpenAI.ModelWindows(), CompactAt: a.Config.OpenAI.CompactAt, Prices: a.prices(),
-		Budgets: agent.Budgets(a.Config.Budget.Limits()), Rules: a.rule,
+		Timeouts: agent.Timeouts{Shell: a.Config.Sandbox.Timeout.Shell, Install: a.Config.Sandbox.Timeout.Install},
+		Budgets:  agent.Budgets(a.Config.Budget.Limits()), Rules: a.rule,
 		Mask: a.masker(), Logger: a.Log,
 	})
 	if err != nil {
