@@ -21,10 +21,9 @@ func TestWhatTheModelIsTold(t *testing.T) {
 		agenttest.Gives(agenttest.Shell("c2", "echo 'Never run make.' > AGENTS.md")), agenttest.Gives(agenttest.Says("two")),
 		agenttest.Gives(agenttest.Shell("c3", "ls")), agenttest.Gives(agenttest.Says("three")))
 	d := served(t, s, "sandbox.timeout.shell=77s", "openai.state=server")
-	project := d.inProject(t, "AGENTS.md")
-	require.NoError(t, os.WriteFile(project, []byte("Always run make."), 0o600))
-	require.NoError(t, os.MkdirAll(filepath.Join(filepath.Dir(project), "api"), 0o700))
-	require.NoError(t, os.WriteFile(d.inProject(t, "api/AGENTS.md"), []byte("Only Go here."), 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Join(d.workspace, "api"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(d.workspace, "AGENTS.md"), []byte("Always run make."), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(d.workspace, "api", "AGENTS.md"), []byte("Only Go here."), 0o644))
 	ada, grace := d.as("ada"), d.as("grace")
 	id := ada.opens(t, "first")
 	ada.sees(t, id, "one", answered(1))
