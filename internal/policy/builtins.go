@@ -91,6 +91,7 @@ func runRead(c *call) {
 		if n := len(c.args); n > 0 && n < 3 {
 			v.val, v.known = strings.TrimSpace(line), true
 		}
+		v.maybe = c.s.fieldsOf(line)
 	}
 	for i := 0; i < len(c.args); i++ {
 		w := c.args[i]
@@ -100,7 +101,7 @@ func runRead(c *call) {
 		}
 		if len(w.text) < 2 || w.text[0] != '-' {
 			if names++; !whole || names > 1 {
-				v.class = class{num: v.num, noDash: v.noDash} // a line, or a field of one
+				v.class = class{num: v.num, noDash: v.noDash, maybe: v.maybe} // a line, or a field of one
 			}
 			c.setName(w, v)
 			continue
@@ -119,7 +120,7 @@ func runRead(c *call) {
 				}
 				switch w.text[k] {
 				case 'a':
-					c.setName(val, variable{flow: v.flow})
+					c.setName(val, variable{class: class{maybe: v.maybe}, flow: v.flow})
 				case 'd':
 					whole = val.is("")
 				}
@@ -132,6 +133,16 @@ func runRead(c *call) {
 	if names == 0 {
 		c.s.setVar("REPLY", v)
 	}
+}
+
+// fieldsOf are the fields of known text, by blanks and by what IFS holds.
+func (s *scope) fieldsOf(text string) []string {
+	if len(text) > maxKnownText {
+		return nil
+	}
+	ifs, _ := s.ifs()
+	out := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || strings.ContainsRune(ifs, r) })
+	return either(out[:min(len(out), maxMaybe)], nil)
 }
 
 func runMapfile(c *call) {
@@ -154,7 +165,11 @@ func runMapfile(c *call) {
 			}
 			c.badOption(&parsed{}, w.text)
 		default:
-			c.setName(w, variable{flow: taint(c.in)})
+			v := variable{flow: taint(c.in)}
+			if c.in.known {
+				v.maybe = c.s.fieldsOf(c.in.text)
+			}
+			c.setName(w, v)
 		}
 	}
 }

@@ -96,12 +96,15 @@ func (s *scope) assignment(a *syntax.Assign, export bool) {
 				continue
 			}
 			for _, w := range s.expandArg(nil, e.Value) {
+				v.flow = v.flow.with(w.flow)
 				if !w.lit || w.glob {
-					v.list = nil
-				} else if v.list != nil {
+					v.list, v.maybe = nil, either(v.maybe, w.maybe)
+					continue
+				}
+				v.maybe = either(v.maybe, []string{w.text})
+				if v.list != nil {
 					v.list = append(v.list, w.text)
 				}
-				v.flow = v.flow.with(w.flow)
 			}
 		}
 	case a.Value != nil:
@@ -369,6 +372,9 @@ func (c *call) dynamicName(name word) {
 		words = append(words, lit(strings.TrimLeft(strings.ReplaceAll(name.tmpl, unknownVar, " "), " ")))
 	}
 	c.suspicious(words)
+	for _, t := range name.maybe {
+		c.s.worst(t+" "+scriptOf(c.args), "what the command's name may be")
+	}
 	if name.alt != "" && name.alt != name.text {
 		c.s.worst(name.alt, "the default in the command's name")
 	}

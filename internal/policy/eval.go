@@ -18,6 +18,9 @@ func (c *call) shellText(args []word, o scriptOpts) flow {
 	for _, w := range args {
 		parts = append(parts, w.script())
 		known = known && w.lit
+		for _, t := range w.maybe {
+			c.s.worst(t, c.by())
+		}
 		if w.flow.net {
 			c.raise(Critical, "%s runs what `%s` downloaded", c.by(), w.flow.from)
 		}

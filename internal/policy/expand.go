@@ -369,6 +369,23 @@ func join(ps []piece) word {
 type joiner struct {
 	w                            word
 	text, sample, tmpl, pat, alt strings.Builder
+	maybe                        []string // what it may be so far, when any part may be something known
+}
+
+// maybeNext adds a part's values to what the word may be.
+func (j *joiner) maybeNext(vals []string) {
+	if j.maybe == nil {
+		j.maybe = []string{j.sample.String()}
+	}
+	var out []string
+	for _, have := range j.maybe {
+		for _, v := range vals {
+			if len(out) < maxMaybe {
+				out = append(out, have+v)
+			}
+		}
+	}
+	j.maybe = out
 }
 
 func (j *joiner) unknown(i, n int, p piece) {
@@ -387,6 +404,11 @@ func (j *joiner) unknown(i, n int, p piece) {
 	at := j.sample.String()
 	w.flat = w.flat && (p.inside || p.num) && !strings.HasPrefix(at[strings.LastIndexByte(at, '/')+1:], ".")
 	w.job = n == 1 && p.job
+	if len(p.maybe) > 0 {
+		j.maybeNext(p.maybe)
+	} else if j.maybe != nil {
+		j.maybeNext([]string{"x"})
+	}
 	w.split = w.split || !p.quoted || p.array
 	j.alt.WriteString(p.alt)
 	j.sample.WriteString("x")
@@ -396,6 +418,9 @@ func (j *joiner) unknown(i, n int, p piece) {
 
 func (j *joiner) known(i int, p piece) {
 	w := &j.w
+	if j.maybe != nil {
+		j.maybeNext([]string{p.text})
+	}
 	j.text.WriteString(p.text)
 	j.alt.WriteString(p.text)
 	j.sample.WriteString(p.text)
@@ -426,6 +451,7 @@ func (j *joiner) word() word {
 		return w
 	}
 	w.sample, w.tmpl, w.alt = j.sample.String(), j.tmpl.String(), j.alt.String()
+	w.maybe = j.maybe
 	w.inside = w.flat && w.sample != "" && w.sample[0] != '/' && w.sample[0] != '.' && !strings.Contains(w.sample, "/.")
 	return w
 }

@@ -10,7 +10,11 @@ type class struct {
 	inside bool     // a relative path without ".." or a leading dot
 	temp   bool     // a temporary file that this command made, or a path in it
 	roots  []string // a path below one of these, spelled like them
+	maybe  []string // some of the values that it may have, as far as they are known
 }
+
+// maxMaybe is how many values that something may have are followed.
+const maxMaybe = 16
 
 // meet is what holds for a value that may be either.
 func (c class) meet(o class) class {
@@ -18,7 +22,22 @@ func (c class) meet(o class) class {
 	if len(c.roots) > 0 && len(o.roots) > 0 && len(c.roots)+len(o.roots) <= 32 {
 		out.roots = append(append(out.roots, c.roots...), o.roots...)
 	}
+	out.maybe = either(c.maybe, o.maybe)
 	return out
+}
+
+// either is the values of two lists, at most maxMaybe of them.
+func either(a, b []string) []string {
+	if len(a) == 0 || len(b) == 0 {
+		return append(a, b...)[:min(len(a)+len(b), maxMaybe)]
+	}
+	out := append(make([]string, 0, len(a)+len(b)), a...)
+	for _, v := range b {
+		if !in(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out[:min(len(out), maxMaybe)]
 }
 
 // flow is what a stream or an unknown value carries.

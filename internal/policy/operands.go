@@ -213,6 +213,9 @@ func (c *call) look(w word, deep, list bool) flow {
 		}
 		deep = true
 	}
+	for _, t := range w.maybe {
+		paths = append(paths, s.resolve(t)...)
+	}
 	if len(paths) == 0 {
 		if len(w.text) > 1 && w.text[0] == '/' {
 			if t := path.Clean(w.text); s.placeOf(t) == placeKeys || s.secret(t) {

@@ -138,6 +138,14 @@ func globDir(pat string) string {
 // targets returns every absolute path that an operand may mean, and whether
 // that is all of them.
 func (s *scope) targets(w word) (paths []string, known bool) {
+	if len(w.maybe) > 0 {
+		for _, t := range w.maybe {
+			paths = append(paths, s.resolve(t)...)
+		}
+		w.maybe = nil
+		more, all := s.targets(w)
+		return append(paths, more...), all
+	}
 	switch {
 	case w.psub != nil || w.out:
 		return nil, true

@@ -255,6 +255,9 @@ func (v variable) asClass() class {
 		return v.class
 	}
 	c := class{noDash: v.val != "" && v.val[0] != '-'}
+	if v.val != "" {
+		c.maybe = []string{v.val}
+	}
 	c.num = v.val != "" && strings.Trim(v.val, "0123456789") == ""
 	c.inside = c.noDash && v.val[0] != '/' && v.val[0] != '.' && !strings.Contains(v.val, "..") && !strings.Contains(v.val, "/.")
 	return c

@@ -161,7 +161,7 @@ func (s *scope) binary(b *syntax.BinaryCmd, in flow) flow {
 // assumeSuccess reports whether what follows X && Y may take Y as done.
 func assumeSuccess(b *syntax.BinaryCmd) bool {
 	c, ok := b.X.Cmd.(*syntax.CallExpr)
-	return ok && len(c.Args) > 0 && in([]string{"cd", "mkdir"}, plainText(c.Args[0]))
+	return ok && !b.X.Negated && len(c.Args) > 0 && in([]string{"cd", "mkdir", "true", ":"}, plainText(c.Args[0])) && len(b.X.Redirs) == 0
 }
 
 func sameState(a, b *scope) bool {
@@ -359,7 +359,7 @@ func (s *scope) call(name string, fn *function, args []word, in flow) flow {
 	s.args, s.argsKnown, s.argsClass = nil, true, class{}
 	for _, a := range args {
 		if !a.lit || a.glob {
-			s.argsKnown, s.args = false, nil
+			s.argsKnown, s.args, s.argsClass = false, nil, s.loopValue(args).class
 			break
 		}
 		s.args = append(s.args, a.text)
