@@ -74,7 +74,7 @@ func optionShapes(nested bool) map[string]*schema {
 			"autocomplete": boolean().null(), "min_length": integer(0, 6000).null(), "max_length": integer(1, 6000).null(), "choices": choices(),
 		}),
 		"4": option("4", number()), "10": option("10", number()), "5": option("5", nil), "6": option("6", nil), "8": option("8", nil),
-		"9": option("9", nil), "11": option("11", nil), "7": option("7", map[string]*schema{"channel_types": list(integer(0, 0), 0, 0).null()}),
+		"9": option("9", nil), "11": option("11", nil), "7": option("7", map[string]*schema{"channel_types": list(integer(0, 0), 0, 0).once().null()}),
 	}
 	if nested {
 		sub := option("1", map[string]*schema{"options": list(byType(optionShapes(false)), 0, 25).null()})

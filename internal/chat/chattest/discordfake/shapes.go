@@ -72,7 +72,7 @@ func component(kind string, fields map[string]*schema) *schema {
 }
 
 func emojiShape() *schema {
-	return record(map[string]*schema{"id": snowflake().null(), "name": str(1, 32).must(), "animated": boolean().null()}).null()
+	return record(map[string]*schema{"id": snowflake().null(), "name": str(0, 32).must()}).null()
 }
 
 func buttonShape() *schema {
@@ -98,7 +98,7 @@ func menus() map[string]*schema {
 	}
 	mentionable := map[string]*schema{"default_values": anything().null()}
 	channels := defaults("channel")
-	channels["channel_types"] = list(integer(0, 0), 0, 0).null()
+	channels["channel_types"] = list(integer(0, 0), 0, 0).once().null()
 	return map[string]*schema{
 		"3": selectShape("3", map[string]*schema{"options": list(record(map[string]*schema{
 			"label": str(1, 100).must(), "value": str(1, 100).must(), "description": str(0, 100).null(),
@@ -123,7 +123,7 @@ func textShape() *schema {
 
 // simpleShapes are the components that may stand in a container, and at the top.
 func simpleShapes() map[string]*schema {
-	thumbnail := component("11", map[string]*schema{"media": mediaShape().must(), "description": str(0, 1024).null(), "spoiler": boolean().null()})
+	thumbnail := component("11", map[string]*schema{"media": mediaShape().must(), "description": str(1, 1024).null(), "spoiler": boolean().null()})
 	return map[string]*schema{
 		"1": rowShape(), "10": textShape(),
 		"9": component("9", map[string]*schema{
@@ -131,7 +131,7 @@ func simpleShapes() map[string]*schema {
 			"accessory":  byType(map[string]*schema{"2": buttonShape(), "11": thumbnail}).must(),
 		}),
 		"12": component("12", map[string]*schema{"items": list(record(map[string]*schema{
-			"media": mediaShape().must(), "description": str(0, 1024).null(), "spoiler": boolean().null(),
+			"media": mediaShape().must(), "description": str(1, 1024).null(), "spoiler": boolean().null(),
 		}), 1, 10).must()}),
 		"13": component("13", map[string]*schema{"file": mediaShape().must(), "spoiler": boolean().null()}),
 		"14": component("14", map[string]*schema{"spacing": numbers("1", "2").null(), "divider": boolean().null()}),
@@ -162,12 +162,22 @@ func inputShape(label bool) *schema {
 func modalShape() *schema {
 	labelled := menus()
 	labelled["4"] = inputShape(false)
-	for _, kind := range []string{"19", "21", "22", "23"} { // file upload, radio and checkbox groups, checkbox
-		labelled[kind] = component(kind, map[string]*schema{
-			"custom_id": str(1, 100).must(), "min_values": integer(0, 25).null(), "max_values": integer(1, 25).null(), "required": boolean().null(),
-			"options": anything().null(), "default": boolean().null(),
-		})
+	field := func(kind string, more map[string]*schema) *schema {
+		return component(kind, map[string]*schema{"custom_id": str(1, 100).must()}).with(more)
 	}
+	options := func(least int64) *schema {
+		return list(record(map[string]*schema{
+			"value": str(1, 100).must(), "label": str(1, 100).must(), "description": str(1, 100).null(), "default": boolean().null(),
+		}), least, 10).must()
+	}
+	labelled["19"] = field("19", map[string]*schema{ // file upload
+		"min_values": integer(0, 10).null(), "max_values": integer(1, 10).null(), "required": boolean().null(),
+	})
+	labelled["21"] = field("21", map[string]*schema{"options": options(2), "required": boolean().null()}) // radio group
+	labelled["22"] = field("22", map[string]*schema{                                                      // checkbox group
+		"options": options(1), "min_values": integer(0, 10).null(), "max_values": integer(1, 10).null(), "required": boolean().null(),
+	})
+	labelled["23"] = field("23", map[string]*schema{"default": boolean().null()}) // checkbox
 	return record(map[string]*schema{
 		"custom_id": str(1, 100).must(), "title": str(1, 45).must(),
 		// Five by the documentation (Interaction Callback Data Structure, Modal).
@@ -222,11 +232,13 @@ func threadBody() *schema {
 	return threadFromMessageBody().with(map[string]*schema{"type": numbers("10", "11", "12").null(), "invitable": boolean().null()})
 }
 
+// channelPatchBody is a thread's: the fake's bots change nothing of channels.
 func channelPatchBody() *schema {
 	return record(map[string]*schema{
-		"name": str(1, 100).null(), "archived": boolean().null(), "locked": boolean().null(), "invitable": boolean().null(),
+		"name": str(0, 100).null(), "archived": boolean().null(), "locked": boolean().null(), "invitable": boolean().null(),
 		"auto_archive_duration": archiveAfter(), "rate_limit_per_user": integer(0, 21600).null(), "flags": integer(0, 0).null(),
-		"applied_tags": list(snowflake(), 0, 5).null(), "topic": str(0, 1024).null(), "nsfw": boolean().null(), "parent_id": snowflake().null(),
+		"applied_tags": list(snowflake(), 0, 5).null(), "bitrate": integer(8000, 0).null(), "user_limit": integer(0, 99).null(),
+		"rtc_region": str(0, 0).null(), "video_quality_mode": numbers("1", "2").null(),
 	})
 }
 
