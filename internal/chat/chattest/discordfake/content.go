@@ -24,6 +24,7 @@ func (s *Server) fill(m *Message, body object, files map[string]upload, settable
 		next.Content = s.clean(text)
 	}
 	if named(body, "embeds") {
+		rich(body["embeds"])
 		next.Embeds = encode(body["embeds"])
 	}
 	if named(body, "components") {
@@ -125,4 +126,14 @@ func (s *Server) clean(text string) string {
 		return r
 	}, text)
 	return strings.TrimSpace(text)
+}
+
+// rich makes embeds of the only type that a bot's have (Message, Create Message).
+func rich(items any) {
+	list, _ := items.([]any)
+	for _, item := range list {
+		if e, ok := item.(map[string]any); ok {
+			e["type"] = "rich"
+		}
+	}
 }

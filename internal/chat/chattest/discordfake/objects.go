@@ -12,9 +12,11 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.0000
 func (s *Server) userObject(id string) object {
 	u := s.users[id]
 	if u == nil {
-		return object{"id": id, "username": "deleted_user", "discriminator": "0", "global_name": nil, "avatar": nil}
+		return object{"id": id, "username": "deleted_user", "discriminator": "0", "global_name": nil, "avatar": nil, "flags": 0, "primary_guild": nil}
 	}
-	o := object{"id": u.ID, "username": u.Name, "discriminator": "0", "global_name": nil, "avatar": nil, "public_flags": 0}
+	o := object{
+		"id": u.ID, "username": u.Name, "discriminator": "0", "global_name": nil, "avatar": nil, "public_flags": 0, "flags": 0, "primary_guild": nil,
+	}
 	if u.Bot {
 		o["bot"] = true
 	}
@@ -31,7 +33,7 @@ func (s *Server) memberObject(g *guild, m *Member) object {
 func partialMember(m *Member) object {
 	o := object{
 		"nick": nil, "avatar": nil, "roles": nonNil(m.Roles), "joined_at": stamp(m.joined), "premium_since": nil,
-		"deaf": false, "mute": false, "flags": 0, "pending": false,
+		"deaf": false, "mute": false, "flags": 0, "pending": false, "banner": nil, "communication_disabled_until": nil,
 	}
 	if m.Nick != "" {
 		o["nick"] = m.Nick
@@ -42,10 +44,14 @@ func partialMember(m *Member) object {
 func nonNil(list []string) []string { return append([]string{}, list...) }
 
 func roleObject(r *Role) object {
-	return object{
-		"id": r.ID, "name": r.Name, "color": 0, "colors": object{"primary_color": 0, "secondary_color": nil, "tertiary_color": nil}, "hoist": false,
+	o := object{
+		"id": r.ID, "name": r.Name, "icon": nil, "unicode_emoji": nil, "color": 0, "colors": object{"primary_color": 0, "secondary_color": nil, "tertiary_color": nil}, "hoist": false,
 		"position": 0, "permissions": r.Permissions.String(), "managed": r.Managed, "mentionable": r.Mentionable, "flags": 0,
 	}
+	if r.Managed {
+		o["tags"] = object{"bot_id": BotUser}
+	}
+	return o
 }
 
 // channelObject is a channel or thread (Channel, Channel Structure).
@@ -90,11 +96,20 @@ func (s *Server) guildObject(g *guild) object {
 	for _, r := range g.roles {
 		roles = append(roles, roleObject(r))
 	}
-	return object{
+	o := object{
 		"id": g.id, "name": g.name, "icon": nil, "owner_id": g.owner, "roles": roles, "emojis": []any{}, "stickers": []any{}, "features": []string{},
 		"verification_level": 0, "default_message_notifications": 0, "explicit_content_filter": 0, "mfa_level": 0, "premium_tier": 0,
-		"preferred_locale": "en-US", "system_channel_id": nil, "system_channel_flags": 0, "afk_timeout": 300, "nsfw_level": 0,
+		"preferred_locale": "en-US", "system_channel_id": nil, "system_channel_flags": 0, "afk_timeout": 300, "nsfw_level": 0, "nsfw": false,
+		"region": "us-central", "widget_enabled": false, "max_presences": 0, "max_members": 500000, "max_stage_video_channel_users": 50,
+		"max_video_channel_users": 25, "premium_subscription_count": 0, "premium_progress_bar_enabled": false,
 	}
+	for _, none := range []string{
+		"description", "home_header", "splash", "discovery_splash", "banner", "application_id", "afk_channel_id", "widget_channel_id", "vanity_url_code",
+		"rules_channel_id", "safety_alerts_channel_id", "public_updates_channel_id", "incidents_data",
+	} {
+		o[none] = nil
+	}
+	return o
 }
 
 // guildCreate is the guild with its channels and active threads (Gateway Events,

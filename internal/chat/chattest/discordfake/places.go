@@ -28,7 +28,7 @@ type Role struct {
 	Permissions Permissions
 	// Mentionable roles may be pinged by everybody.
 	Mentionable bool
-	// Managed is an integration's.
+	// Managed is the bot's own.
 	Managed bool
 }
 
