@@ -132,7 +132,7 @@ type App struct {
 	// and may start a session where it stands, reply what only may be meant for one.
 	plain, mention, reply *chat.Router
 
-	filling fillings
+	filling chat.Backfill
 	retries chan struct{}
 	waiting *memory[bool]
 	// closing is closed when the app ends.

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
@@ -17,45 +16,21 @@ import (
 	"github.com/countersign/countersign/internal/workflows"
 )
 
-// fillings keeps one back-fill running at a time; a wish that comes meanwhile is
-// done after it.
-type fillings struct {
-	mu      sync.Mutex
-	running bool
-	wanted  time.Time
-}
-
 // fill reads what was written since then while nobody listened: in the threads of
 // live sessions, and mentions in the channels where sessions may start, if those
 // are named. Whatever was taken before is recognised by its identity.
 func (a *App) fill(ctx context.Context, since time.Time) {
-	f := &a.filling
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.wanted.IsZero() || since.Before(f.wanted) {
-		f.wanted = since
-	}
-	if f.running {
+	if !a.filling.Want(since) {
 		return
 	}
-	f.running = true
 	a.wg.Go(func() {
-		for {
-			f.mu.Lock()
-			since := f.wanted
-			f.wanted = time.Time{}
-			if since.IsZero() || ctx.Err() != nil {
-				f.running = false
-				f.mu.Unlock()
-				return
-			}
-			f.mu.Unlock()
-			a.fillSince(ctx, since)
+		if err := a.filling.Run(ctx, a.fillSince); err != nil {
+			a.log.Error("Back-fill is given up", telemetry.KeyError, err)
 		}
 	})
 }
 
-func (a *App) fillSince(ctx context.Context, since time.Time) {
+func (a *App) fillSince(ctx context.Context, since time.Time) error {
 	began := time.Now()
 	n, err := a.fillGuilds(ctx, since)
 	for _, id := range a.cfg.Channels {
@@ -65,6 +40,7 @@ func (a *App) fillSince(ctx context.Context, since time.Time) {
 		a.log.Warn("Back-fill is not complete", telemetry.KeyError, err)
 	}
 	a.log.Info("Back-filled", "since", since.UTC().Format(time.RFC3339), "threads", n, "channels", len(a.cfg.Channels), "took", time.Since(began).Round(time.Millisecond).String())
+	return err
 }
 
 // fillGuilds reads the live threads of all servers that the bot is in.
@@ -95,25 +71,24 @@ func (a *App) fillGuilds(ctx context.Context, since time.Time) (int, error) {
 // fillThreads reads the threads of a guild's live sessions.
 func (a *App) fillThreads(ctx context.Context, guild string, since time.Time) (int, error) {
 	l, n := workflows.ListSessions{Limit: 200}, 0
+	var errs error // one thread's failure is not the others'
 	for {
 		list, err := a.dep.Sessions.List(ctx, a.thread(guild, "", "").ManagerID(), l)
 		if errors.Is(err, workflows.ErrNoSession) {
-			return n, nil
+			return n, errs
 		}
 		if err != nil {
-			return n, err
+			return n, errors.Join(errs, err)
 		}
 		for _, row := range list.Sessions {
 			if row.Liveness == workflows.LivenessDestroyed || row.Thread.ID == "" {
 				continue
 			}
 			n++
-			if err := a.fillPlace(ctx, row.Thread.ID, since, false); err != nil {
-				return n, err
-			}
+			errs = errors.Join(errs, a.fillPlace(ctx, row.Thread.ID, since, false))
 		}
 		if list.Next == "" {
-			return n, nil
+			return n, errs
 		}
 		l.Before = list.Next
 	}

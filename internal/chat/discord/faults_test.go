@@ -185,3 +185,17 @@ func TestPurgedMessagesAreTakenBack(t *testing.T) {
 	w.until("the deletion", func() bool { return len(w.texts()) == 2 })
 	require.Contains(t, w.texts()[1], "deleted")
 }
+
+func TestABackfillThatFailsIsDoneAgain(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true, config: func(c *Config) { c.Backfill = time.Hour }})
+	s, other := w.session(), w.session()
+	w.fake.Quiet(ada, s.ID, "missed")
+	w.fake.Quiet(ada, other.ID, "missed too")
+	w.fake.Fail("GET /users/@me/guilds", discordfake.Failure{Status: 502})
+	w.fake.Fail("GET /channels/{channel}/messages", discordfake.Failure{Cut: true, Times: 3})
+	w.run()
+	w.until("the missed messages", func() bool { return len(w.texts()) >= 2 })
+	w.filled()
+	require.ElementsMatch(t, []string{"missed", "missed too"}, w.texts())
+}

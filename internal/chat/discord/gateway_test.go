@@ -62,7 +62,7 @@ func TestNothingIsLost(t *testing.T) {
 			g.Mute(false)
 			w.fake.Say(ada, s.ID, "after")
 			w.until("all messages", func() bool { return len(w.texts()) >= 3 })
-			w.app.filling.idle(w)
+			w.filled()
 			require.ElementsMatch(t, []string{"before", "meanwhile", "after"}, w.texts())
 			if c.fresh {
 				require.Greater(t, g.Identifies(), 1)
@@ -100,7 +100,7 @@ func TestBackfillAfterAStart(t *testing.T) {
 	w.run()
 	w.until("all messages", func() bool { return len(w.texts()) == 120 })
 	w.until("the task", func() bool { return len(w.sessions.Asked("RequestSession")) >= 1 })
-	w.app.filling.idle(w)
+	w.filled()
 	require.Empty(t, w.sessions.Asked("CancelTurn"), "commands are not carried out late")
 	var ids []string
 	for _, c := range w.sessions.Asked("RequestSession") {

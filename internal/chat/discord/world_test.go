@@ -241,13 +241,10 @@ func (w *world) last(channel string) discordfake.Message {
 	return all[len(all)-1]
 }
 
-// idle waits until no back-fill runs.
-func (f *fillings) idle(w *world) {
-	w.until("the back-fill ends", func() bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return !f.running
-	})
+// filled waits until no back-fill runs.
+func (w *world) filled() {
+	w.t.Helper()
+	w.until("the back-fill ends", w.app.filling.Idle)
 }
 
 // approval posts an approval card and returns its ID.

@@ -128,7 +128,7 @@ type App struct {
 	// session where it stands, reply what only may be meant for one.
 	plain, mention, reply *chat.Router
 
-	filling fillings
+	filling chat.Backfill
 	// waiting are the events that wait for another try, retries how many.
 	waiting *memory[string, bool]
 	retries chan struct{}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/url"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/slack-go/slack"
@@ -15,45 +14,21 @@ import (
 	"github.com/countersign/countersign/internal/workflows"
 )
 
-// fillings keeps one back-fill running at a time; a wish that comes meanwhile is
-// done after it.
-type fillings struct {
-	mu      sync.Mutex
-	running bool
-	wanted  time.Time
-}
-
 // fill reads what was written since then while nobody listened: in the threads
 // of live sessions, and mentions in the channels that the bot is in. Whatever was
 // taken before is recognised by its identity.
 func (a *App) fill(ctx context.Context, since time.Time) {
-	f := &a.filling
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.wanted.IsZero() || since.Before(f.wanted) {
-		f.wanted = since
-	}
-	if f.running {
+	if !a.filling.Want(since) {
 		return
 	}
-	f.running = true
 	a.wg.Go(func() {
-		for {
-			f.mu.Lock()
-			since := f.wanted
-			f.wanted = time.Time{}
-			if since.IsZero() || ctx.Err() != nil {
-				f.running = false
-				f.mu.Unlock()
-				return
-			}
-			f.mu.Unlock()
-			a.fillSince(ctx, since)
+		if err := a.filling.Run(ctx, a.fillSince); err != nil {
+			a.log.Error("Back-fill is given up", telemetry.KeyError, err)
 		}
 	})
 }
 
-func (a *App) fillSince(ctx context.Context, since time.Time) {
+func (a *App) fillSince(ctx context.Context, since time.Time) error {
 	began := time.Now()
 	n, err := a.fillThreads(ctx, since)
 	m, cerr := a.fillChannels(ctx, since)
@@ -61,30 +36,30 @@ func (a *App) fillSince(ctx context.Context, since time.Time) {
 		a.log.Warn("Back-fill is not complete", telemetry.KeyError, err)
 	}
 	a.log.Info("Back-filled", "since", since.UTC().Format(time.RFC3339), "threads", n, "channels", m, "took", time.Since(began).Round(time.Millisecond).String())
+	return err
 }
 
 // fillThreads reads the threads of live sessions.
 func (a *App) fillThreads(ctx context.Context, since time.Time) (int, error) {
 	l, n := workflows.ListSessions{Limit: 200}, 0
+	var errs error // one thread's failure is not the others'
 	for {
 		list, err := a.dep.Sessions.List(ctx, a.thread("", "").ManagerID(), l)
 		if errors.Is(err, workflows.ErrNoSession) {
-			return n, nil
+			return n, errs
 		}
 		if err != nil {
-			return n, err
+			return n, errors.Join(errs, err)
 		}
 		for _, row := range list.Sessions {
 			if row.Liveness == workflows.LivenessDestroyed || row.Thread.ID == "" {
 				continue
 			}
 			n++
-			if err := a.fillThread(ctx, row.Thread, since); err != nil {
-				return n, err
-			}
+			errs = errors.Join(errs, a.fillThread(ctx, row.Thread, since))
 		}
 		if list.Next == "" {
-			return n, nil
+			return n, errs
 		}
 		l.Before = list.Next
 	}
@@ -114,6 +89,7 @@ func (a *App) fillThread(ctx context.Context, t workflows.Thread, since time.Tim
 func (a *App) fillChannels(ctx context.Context, since time.Time) (int, error) {
 	params := slack.GetConversationsForUserParameters{ExcludeArchived: true, Limit: 200, Types: []string{"public_channel", "private_channel"}}
 	n := 0
+	var errs error // one channel's failure is not the others'
 	for {
 		var channels []slack.Channel
 		err := a.paced(ctx, func() (err error) {
@@ -121,16 +97,14 @@ func (a *App) fillChannels(ctx context.Context, since time.Time) (int, error) {
 			return err
 		})
 		if err != nil {
-			return n, err
+			return n, errors.Join(errs, err)
 		}
 		for _, c := range channels {
 			n++
-			if err := a.fillChannel(ctx, c.ID, since); err != nil {
-				return n, err
-			}
+			errs = errors.Join(errs, a.fillChannel(ctx, c.ID, since))
 		}
 		if params.Cursor == "" {
-			return n, nil
+			return n, errs
 		}
 	}
 }

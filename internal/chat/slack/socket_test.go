@@ -59,7 +59,7 @@ func TestBackfillAfterAStart(t *testing.T) {
 	w.fake.Quiet(grace, general, "", "not for us")
 	w.run()
 	w.until("the mention is found", func() bool { return len(w.sessions.Asked("RequestSession")) > 0 })
-	w.app.filling.idle(w)
+	w.filled()
 	var texts []string
 	for _, c := range w.sessions.Asked("SendMessage") {
 		m, ok := c.Arg.(workflows.Message)
@@ -118,4 +118,16 @@ func TestConnectRefusals(t *testing.T) {
 	_, err := Connect(t.Context(), Config{BotToken: secret("xoxb-fake"), APIURL: "http://127.0.0.1:1/api/"}, Deps{})
 	require.Error(t, err)
 	require.NotErrorIs(t, err, ErrRefused, "an unreachable server may come back")
+}
+
+func TestABackfillThatFailsIsDoneAgain(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true, config: func(c *Config) { c.Backfill = time.Hour }})
+	thread := w.session()
+	w.fake.Quiet(ada, general, thread.ID, "missed")
+	w.fake.Fail("conversations.replies", slackfake.Failure{Status: 502, Times: 2})
+	w.run()
+	w.until("the message is found", func() bool { return len(w.sessions.Asked("SendMessage")) > 0 })
+	w.filled()
+	require.Len(t, w.sessions.Asked("SendMessage"), 1)
 }
