@@ -10,9 +10,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
-	_ "modernc.org/sqlite" // the database driver
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/countersign/countersign/internal/chat"
 )
 
 // schema is version 1. IDs are decimal numbers of one width, so they sort as
@@ -116,16 +120,28 @@ func (s *store) close() error {
 	return errors.Join(errs...)
 }
 
-// tx runs f in a write transaction.
+// tx runs f in a write transaction. On a full disk its error says so, in words.
 func (s *store) tx(ctx context.Context, f func(*sql.Tx) error) error {
 	tx, err := s.write.BeginTx(ctx, nil)
 	if err != nil {
-		return err
+		return full(err)
 	}
 	if err := f(tx); err != nil {
-		return errors.Join(err, ignoreDone(tx.Rollback()))
+		return full(errors.Join(err, ignoreDone(tx.Rollback())))
 	}
-	return tx.Commit()
+	return full(tx.Commit())
+}
+
+// full puts a full disk into words; other errors stay as they are.
+func full(err error) error {
+	var sqliteErr *sqlite.Error
+	if !errors.Is(err, syscall.ENOSPC) && !(errors.As(err, &sqliteErr) && sqliteErr.Code()&0xff == sqlite3.SQLITE_FULL) {
+		return err
+	}
+	return &chat.Error{
+		Kind: chat.KindUnavailable, Code: "disk_full", Message: "The disk that holds the web chat is full. Nothing was taken.",
+		Hint: "Free space in the data directory, then send it again.", Err: err,
+	}
 }
 
 func ignoreDone(err error) error {
