@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 
@@ -86,6 +87,8 @@ func checkSettings(cfg *config.Config) error {
 	}
 	info, err := os.Stat(cfg.Sandbox.Workspace)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("sandbox.workspace: there is no directory %s", cfg.Sandbox.Workspace)
 	case err != nil:
 		return fmt.Errorf("sandbox.workspace: %w", err)
 	case !info.IsDir():
