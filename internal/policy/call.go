@@ -2,6 +2,7 @@ package policy
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -187,6 +188,7 @@ func (s *scope) run(ws []word, in flow, o runOpts) flow {
 		return flow{}
 	}
 	defer func() { s.j.depth-- }()
+	s.tryValues(ws, in, o)
 	c := &call{s: s, args: ws[1:], words: ws[1:], in: in}
 	name := ws[0]
 	mark := s.j.mark()
@@ -207,6 +209,26 @@ func (s *scope) run(ws []word, in flow, o runOpts) flow {
 		s.raise(Critical, "runs what `%s` downloaded", name.flow.from)
 	}
 	return c.out
+}
+
+// tryValues judges a command with each value that one of its words is known to
+// have in some case, besides as it stands.
+func (s *scope) tryValues(ws []word, in flow, o runOpts) {
+	if s.j.trying {
+		return
+	}
+	for i, w := range ws {
+		if w.lit {
+			continue
+		}
+		for _, v := range w.maybe {
+			s.j.trying = true
+			tried := slices.Clone(ws)
+			tried[i] = word{text: v, lit: true, flow: w.flow}
+			s.child().run(tried, in, o)
+			s.j.trying = false
+		}
+	}
 }
 
 // lookup finds what a literal name runs.
@@ -373,7 +395,9 @@ func (c *call) dynamicName(name word) {
 	}
 	c.suspicious(words)
 	for _, t := range name.maybe {
-		c.s.worst(t+" "+scriptOf(c.args), "what the command's name may be")
+		if strings.ContainsAny(t, " \t\n") { // it is split
+			c.s.worst(t+" "+scriptOf(c.args), "what the command's name may be")
+		}
 	}
 	if name.alt != "" && name.alt != name.text {
 		c.s.worst(name.alt, "the default in the command's name")

@@ -18,9 +18,10 @@ type piece struct {
 	text    string
 	quoted  bool // not split, not a pattern
 	unknown bool
-	value   bool   // a known value: split at blanks unless quoted
-	array   bool   // "$@" and kin: several words even when quoted
-	alt     string // when unknown: what it is if a variable is unset
+	value   bool     // a known value: split at blanks unless quoted
+	array   bool     // "$@" and kin: several words even when quoted
+	list    []string // the words of a known "$@" or array, each whole
+	alt     string   // when unknown: what it is if a variable is unset
 	flow    flow
 }
 
@@ -300,6 +301,15 @@ func (s *scope) fields(out []word, ps []piece) []word {
 	}
 	ifs, known := s.ifs()
 	for _, p := range ps {
+		if p.list != nil {
+			for k, e := range p.list {
+				if k > 0 {
+					flush()
+				}
+				cur, have = append(cur, piece{text: e, quoted: true, flow: p.flow}), true
+			}
+			continue
+		}
 		if p.unknown && !p.quoted && (!known || ifs != " \t\n") {
 			p.class = class{num: p.num && known && strings.Trim(ifs, " \t\n,:;|=/") == ""}
 		}

@@ -162,6 +162,9 @@ func (s *scope) positional(p *syntax.ParamExp, name string, unknown piece) piece
 		unknown.class, unknown.flow = v.class, v.flow
 	}
 	if known && p.Exp == nil && p.Repl == nil && p.Slice == nil {
+		if whole := name == "@" || isAt(p.Index); whole && unknown.quoted && len(list) > 0 {
+			return piece{text: strings.Join(list, " "), quoted: true, list: list, flow: unknown.flow}
+		}
 		for _, a := range list {
 			if a == "" || strings.ContainsAny(a, " \t\n*?[\\") {
 				return unknown
@@ -255,6 +258,9 @@ func (s *scope) defaulted(p *syntax.ParamExp, v variable, arg word, out piece) p
 	if arg.lit {
 		// The value may be unset: what stands here then is the default.
 		out.alt = arg.text
+		if arg.text != "" {
+			out.maybe = either(v.asClass().maybe, []string{arg.text})
+		}
 		out.noDash = v.noDash && !strings.HasPrefix(arg.text, "-")
 		if _, err := strconv.Atoi(arg.text); err == nil {
 			out.num = v.num
@@ -359,6 +365,12 @@ func isAll(x syntax.ArithmExpr) bool {
 	}
 	l := w.Lit()
 	return l == "@" || l == "*"
+}
+
+// isAt reports whether a subscript is @.
+func isAt(x syntax.ArithmExpr) bool {
+	w, ok := x.(*syntax.Word)
+	return ok && w.Lit() == "@"
 }
 
 // isName reports whether v can be a variable's name.

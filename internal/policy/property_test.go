@@ -1,10 +1,12 @@
 package policy_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 	"pgregory.net/rapid"
 
@@ -282,4 +284,69 @@ func TestRenaming(t *testing.T) {
 			t.Fatalf("%q is %s, but %q is %s", fill(name, pattern), got, fill("zzdata", "zzpat"), want)
 		}
 	})
+}
+
+// TestIndirection: words that come out of variables, arguments, arrays,
+// substitutions or branches are judged as if they were spelled out.
+func TestIndirection(t *testing.T) {
+	t.Parallel()
+	p := policy.Default()
+	judge := func(c string) policy.Tier { return p.Judge(c, sandbox(), policy.Facts{}).Tier }
+	for _, c := range simpleCommands(t) {
+		if shellOnly(c) || strings.ContainsAny(c, "=$`*?[{~<>\\#()") {
+			continue
+		}
+		ws, err := shellFields(c)
+		require.NoError(t, err)
+		if len(ws) < 2 {
+			continue
+		}
+		q := make([]string, len(ws))
+		for i, w := range ws {
+			q[i] = quote(t, w)
+		}
+		all, last, but := strings.Join(q, " "), q[len(q)-1], strings.Join(q[:len(q)-1], " ")
+		var set, use []string
+		for i := range q[1:] {
+			set, use = append(set, fmt.Sprintf("v%d=%s", i, q[i+1])), append(use, fmt.Sprintf(`"$v%d"`, i))
+		}
+		want := judge(c)
+		for _, same := range []string{
+			strings.Join(set, "; ") + "; " + q[0] + " " + strings.Join(use, " "),
+			`go7() { "$@"; }; go7 ` + all, "set -- " + all + `; "$@"`, "a7=(" + all + `); "${a7[@]}"`,
+			"for w7 in zz " + last + "; do " + but + ` "$w7"; done`, "printf -v w7 %s " + last + "; " + but + ` "$w7"`,
+		} {
+			if got := judge(same); got < want {
+				t.Errorf("%q is %s, but %q is %s", same, got, c, want)
+			}
+		}
+		if want < policy.Risky {
+			continue
+		}
+		for _, maybe := range []string{
+			"ls && w7=" + last + "; " + but + ` "$w7"`, "if ls; then w7=" + last + "; fi; " + but + ` "$w7"`,
+			"case $z in a) w7=" + last + ";; *) w7=zz;; esac; " + but + ` "$w7"`, "f7() { " + but + ` "$2"; }; f7 "$z" ` + last,
+		} {
+			if got := judge(maybe); got < policy.Risky {
+				t.Errorf("%q is %s, but %q is %s", maybe, got, c, want)
+			}
+		}
+	}
+}
+
+// shellFields are a simple command's words, unquoted.
+func shellFields(c string) ([]string, error) {
+	f, err := syntax.NewParser().Parse(strings.NewReader(c), "")
+	if err != nil {
+		return nil, fmt.Errorf("parsing %q: %w", c, err)
+	}
+	var out []string
+	for _, w := range f.Stmts[0].Cmd.(*syntax.CallExpr).Args {
+		s, err := expand.Literal(nil, w)
+		if err != nil {
+			return nil, fmt.Errorf("expanding %q: %w", c, err)
+		}
+		out = append(out, s)
+	}
+	return out, nil
 }

@@ -32,6 +32,7 @@ type judge struct {
 	tier     Tier
 	cur      Tier // the highest tier since the command being judged began
 	quiet    int  // judging what a command might run, for its worst only
+	trying   bool // judging a command with values that its words may have
 	reasons  []Reason
 	operands []string
 	paths    []string

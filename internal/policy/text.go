@@ -275,17 +275,30 @@ func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") =
 // runPrintf makes known text of a known format and words.
 func runPrintf(c *call) {
 	args := c.args
+	var into []word
+	defer func() {
+		for _, w := range into {
+			v := variable{flow: taint(c.out)}
+			if c.out.known && len(c.out.text) <= maxKnownText {
+				v.val, v.known = c.out.text, true
+			}
+			c.setName(w, v)
+		}
+		if len(into) > 0 {
+			c.out = flow{known: true}
+		}
+	}()
 	for len(args) > 0 && args[0].lit {
 		switch {
 		case args[0].is("-v"):
 			if len(args) < 2 {
 				return
 			}
-			c.setName(args[1], variable{})
+			into = append(into, args[1])
 			args = args[2:]
 			continue
 		case strings.HasPrefix(args[0].text, "-v"):
-			c.setName(lit(args[0].text[2:]), variable{})
+			into = append(into, lit(args[0].text[2:]))
 			args = args[1:]
 			continue
 		case args[0].is("--"):
