@@ -95,6 +95,15 @@ func TestDiscord(t *testing.T) {
 	w.message(thread, "the second answer", func(m discordfake.Message) bool {
 		return older(id, m.ID) && strings.Contains(m.Content, "`echo second turn`: exit code 0")
 	})
+	fork, err := fake.Slash(discordfake.Grace, thread, "agent fork", map[string]any{"title": "Another way"})
+	require.NoError(t, err)
+	require.NotZero(t, fork.Answer().Kind)
+	w.until("the copy's thread opens", func() bool { return len(fake.Threads(discordfake.General)) == 2 })
+	copied := fake.Threads(discordfake.General)[1]
+	require.Equal(t, "Another way", copied.Name)
+	w.message(thread, "the copy is told of", func(m discordfake.Message) bool {
+		return strings.Contains(m.Content, "as of the end of turn 2") && strings.Contains(m.Content, copied.ID)
+	})
 	for _, m := range fake.Messages(thread) {
 		if m.Author == discordfake.BotUser && m.ID != card.ID {
 			require.Empty(t, m.Pings, m.Content)

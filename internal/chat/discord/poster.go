@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bwmarrin/discordgo"
+	"go.temporal.io/sdk/activity"
 
 	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/telemetry"
@@ -265,15 +266,29 @@ func (p *poster) Edit(ctx context.Context, ref string, c chat.Content) error {
 		return mapped(err)
 	}
 	if v.Header != nil {
-		// The next change of the header tries again.
-		p.app.log.Info("Discord takes no more edits of an old header for now", telemetry.KeyThreadID, c.Thread.ID)
-		return nil
+		return p.oldHeader(ctx, c, err)
 	}
 	// An old card takes no more edits: a new one takes its place, below.
 	if err := p.Delete(ctx, c.Thread, ref); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: discord takes no more edits of it", chat.ErrMessageGone)
+}
+
+// oldHeaderTries is how often the edit of a header is tried that Discord refuses
+// because of its age: an hour, then the next change of the header tries again.
+const (
+	oldHeaderTries = 12
+	oldHeaderAfter = 5 * time.Minute
+)
+
+// oldHeader: a header cannot be replaced, its thread hangs on it.
+func (p *poster) oldHeader(ctx context.Context, c chat.Content, err error) error {
+	if activity.IsActivity(ctx) && activity.GetInfo(ctx).Attempt < oldHeaderTries {
+		return &chat.RateLimitedError{RetryAfter: oldHeaderAfter, Err: err}
+	}
+	p.app.log.Info("Discord takes no more edits of an old header for now", telemetry.KeyThreadID, c.Thread.ID)
+	return nil
 }
 
 // editText edits an answer or notice, part by part. They do not change after they
