@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,6 +160,10 @@ func (a *api) send(ctx context.Context, method, path, contentType string, body [
 		return a.limited(bucket, seen.header, err)
 	}
 	if err != nil {
+		var named *url.Error
+		if errors.As(err, &named) {
+			err = named.Err // the address that it names holds an interaction's token
+		}
 		return fmt.Errorf("%s %s: %w", method, redacted(path), err)
 	}
 	if out == nil || len(bytes.TrimSpace(data)) == 0 {
@@ -168,6 +173,25 @@ func (a *api) send(ctx context.Context, method, path, contentType string, body [
 		return fmt.Errorf("reading the answer to %s %s: %w", method, redacted(path), err)
 	}
 	return nil
+}
+
+// persist repeats a call that is harmless when it is done twice while it may work a
+// moment later, and returns its last error when ctx ends.
+func persist(ctx context.Context, call func() error) error {
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, bucketWait) {
+		err := call()
+		wait := pause
+		var limited *chat.RateLimitedError
+		switch {
+		case err == nil || code(err) != 0 || status(err) >= 400 && status(err) < 500:
+			return err
+		case errors.As(err, &limited):
+			wait = limited.RetryAfter
+		}
+		if wait > bucketWait || sleep(ctx, wait) != nil {
+			return err
+		}
+	}
 }
 
 // redacted is a path without an interaction's token.

@@ -29,7 +29,8 @@ func (w *world) shown(i *discordfake.Interaction, channel string) string {
 			return true
 		}
 		for _, m := range w.fake.Messages(channel) {
-			if m.Author == discordfake.BotUser && strings.HasPrefix(m.Content, "<@"+i.User+">") {
+			mark, ok := readMark(m.Content)
+			if ok && mark.key == markOf("outcome-"+i.ID, 0, 1).key && strings.HasPrefix(m.Content, "<@"+i.User+">") {
 				text = m.Content
 				return true
 			}
@@ -198,4 +199,16 @@ func TestABackfillThatFailsIsDoneAgain(t *testing.T) {
 	w.until("the missed messages", func() bool { return len(w.texts()) >= 2 })
 	w.filled()
 	require.ElementsMatch(t, []string{"missed", "missed too"}, w.texts())
+}
+
+func TestErrorsHoldNoToken(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true})
+	const token = "aW50ZXJhY3Rpb246"
+	for _, f := range []discordfake.Failure{{Cut: true}, {Status: 502}, {Status: 404, Code: 10062}, {RetryAfter: time.Second, Scope: "shared"}} {
+		w.fake.Fail(callbackRoute, f)
+		err := w.app.api.call(t.Context(), "POST", "/interactions/1000000000000000091/"+token+"/callback", response{Type: respondDeferred}, nil)
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), token)
+	}
 }

@@ -70,7 +70,9 @@ func (a *App) placeInTime(ctx context.Context, id string) channel {
 func (a *App) respond(ctx context.Context, i interaction, r response) bool {
 	ctx, cancel := limit(ctx, answerWithin)
 	defer cancel()
-	err := a.api.call(ctx, http.MethodPost, "/interactions/"+i.ID+"/"+i.Token+"/callback", r, nil)
+	err := persist(ctx, func() error {
+		return a.api.call(ctx, http.MethodPost, "/interactions/"+i.ID+"/"+i.Token+"/callback", r, nil)
+	})
 	switch {
 	case err == nil:
 		return true
@@ -164,39 +166,35 @@ func (c *call) tell(ctx context.Context, p private) {
 		if n == len(parts)-1 {
 			m.Components, files = p.rows, p.files
 		}
-		if err := c.sendPaced(ctx, hook, n, m, files); err != nil {
+		if err := c.send(ctx, hook, n, m, files); err != nil {
 			c.aloud(ctx, n, parts[n:], p, err)
 			return
 		}
 	}
 }
 
-// sendPaced waits for the token's own rate limit, which is short.
-func (c *call) sendPaced(ctx context.Context, hook string, n int, m outgoing, files []file) error {
-	for {
-		err := c.send(ctx, hook, n, m, files)
-		var limited *chat.RateLimitedError
-		if !errors.As(err, &limited) || limited.RetryAfter > bucketWait {
-			return err
-		}
-		if serr := sleep(ctx, limited.RetryAfter); serr != nil {
-			return errors.Join(err, serr)
-		}
-	}
-}
-
+// send tells a part of an outcome by the interaction's token.
 func (c *call) send(ctx context.Context, hook string, n int, m outgoing, files []file) error {
 	for i, f := range files {
 		m.Attachments = append(m.Attachments, attachment{ID: strconv.Itoa(i), Name: f.name})
 	}
-	if n == 0 && c.waits {
-		e := edit{Content: m.Content, Mentions: m.Mentions, Components: m.Components, Attachments: m.Attachments}
-		if e.Components == nil {
-			e.Components = []component{}
+	if n > 0 || !c.waits {
+		// Done twice it would be told twice: only a refusal for its rate is repeated.
+		for {
+			err := c.app.api.upload(ctx, http.MethodPost, hook, m, files, nil)
+			var limited *chat.RateLimitedError
+			if !errors.As(err, &limited) || limited.RetryAfter > bucketWait || sleep(ctx, limited.RetryAfter) != nil {
+				return err
+			}
 		}
-		return c.app.api.upload(ctx, http.MethodPatch, hook+"/messages/@original", e, files, nil)
 	}
-	return c.app.api.upload(ctx, http.MethodPost, hook, m, files, nil)
+	e := edit{Content: m.Content, Mentions: m.Mentions, Components: m.Components, Attachments: m.Attachments}
+	if e.Components == nil {
+		e.Components = []component{}
+	}
+	return persist(ctx, func() error {
+		return c.app.api.upload(ctx, http.MethodPatch, hook+"/messages/@original", e, files, nil)
+	})
 }
 
 // aloud says an outcome where it happened, because the person cannot be told
@@ -207,6 +205,8 @@ func (c *call) aloud(ctx context.Context, n int, parts []string, p private, why 
 	if len(p.files) > 0 {
 		parts = []string{"This could not be shown to you alone. Open it again."}
 	}
+	ctx, cancel := limit(ctx, tellWithin) // what was left may be used up
+	defer cancel()
 	po := &poster{app: c.app}
 	t := c.thread()
 	for k, text := range parts {
@@ -214,7 +214,11 @@ func (c *call) aloud(ctx context.Context, n int, parts []string, p private, why 
 			text = "<@" + c.i.who() + "> " + text
 		}
 		key := "outcome-" + c.i.ID
-		if _, err := po.post(ctx, t, placeOf(t), key, n+k, outgoing{Content: cut(text, shownText)}); err != nil {
+		err := persist(ctx, func() error {
+			_, err := po.post(ctx, t, placeOf(t), key, n+k, outgoing{Content: cut(text, shownText)})
+			return err
+		})
+		if err != nil {
 			c.app.log.Error("A person could not be answered", telemetry.KeyChannelID, t.Channel, telemetry.KeyActorID, c.i.who(), telemetry.KeyError, err)
 			return
 		}

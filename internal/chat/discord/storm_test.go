@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/countersign/countersign/internal/chat"
+	"github.com/countersign/countersign/internal/chat/chattest"
 	"github.com/countersign/countersign/internal/chat/chattest/discordfake"
 	"github.com/countersign/countersign/internal/workflows"
 )
@@ -94,4 +96,56 @@ func (w *world) posts(c chat.Content) {
 		}
 		return err == nil
 	})
+}
+
+// TestStormOfCommands gives commands while connection and API fail at random: none
+// is carried out twice, and of each that was carried out the person is told.
+func TestStormOfCommands(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			w := start(t, setup{config: func(c *Config) { c.Silence, c.OpenWithin = 1200*time.Millisecond, 3*time.Second }, fake: discordfake.Options{Heartbeat: 400 * time.Millisecond}})
+			r, g := rand.New(rand.NewPCG(seed, 2)), w.fake.Gateway()
+			failures := []discordfake.Failure{
+				{Cut: true}, {Cut: true, After: true}, {Status: 502}, {Status: 500, After: true}, {RetryAfter: 100 * time.Millisecond, Scope: "shared"},
+				{Delay: 200 * time.Millisecond}, {Delay: 3500 * time.Millisecond},
+			}
+			routes := []string{callbackRoute, originalRoute, "POST /webhooks/{app}/{token}", postRoute}
+			connection := []func(){g.Cut, g.Reconnect, func() { g.CloseWith(4000) }, func() { g.Duplicate(r.IntN(2) == 0) }, func() { g.Invalidate(false) }}
+			for i := range 20 {
+				switch r.IntN(4) {
+				case 0:
+					connection[r.IntN(len(connection))]()
+				case 1:
+					w.fake.Fail(routes[r.IntN(len(routes))], failures[r.IntN(len(failures))])
+				default:
+					_, err := w.fake.Slash(ada, general, "agent run", map[string]any{"task": fmt.Sprint("task ", i)})
+					require.NoError(t, err)
+				}
+				time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond)
+			}
+			for _, i := range w.fake.Interactions() {
+				answered := i.Answer().Kind != 0
+				done := func() bool {
+					return slices.ContainsFunc(w.sessions.Asked("RequestSession"), func(c chattest.Call) bool {
+						return c.Arg.(workflows.SessionRequest).ID == i.ID
+					})
+				}
+				if answered {
+					w.until("what was answered is done", done)
+				}
+				if done() {
+					require.Contains(t, w.shown(i, general), "Accepted")
+				}
+			}
+			seen := map[string]int{}
+			for _, c := range w.sessions.Asked("RequestSession") {
+				seen[c.Arg.(workflows.SessionRequest).ID]++
+			}
+			for id, n := range seen {
+				require.Equal(t, 1, n, "interaction %s", id)
+			}
+		})
+	}
 }
