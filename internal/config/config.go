@@ -48,6 +48,7 @@ type Config struct {
 	Blob      Blob      `key:"blob"`
 	Temporal  Temporal  `key:"temporal"`
 	Worker    Worker    `key:"worker"`
+	Drain     Drain     `key:"drain"`
 	OpenAI    OpenAI    `key:"openai"`
 	Budget    Budget    `key:"budget"`
 	Sandbox   Sandbox   `key:"sandbox"`
@@ -79,6 +80,11 @@ type Blob struct {
 // Worker bounds what one cmd/worker holds.
 type Worker struct {
 	CachedSessions int `key:"cached_sessions" default:"500" doc:"Sessions that a worker keeps in memory at most; one that is not there is replayed from its history when it is needed, within milliseconds."`
+}
+
+// Drain is how a worker or bot stops.
+type Drain struct {
+	Within time.Duration `key:"within" default:"10s" doc:"How long a worker or bot that is asked to stop (SIGTERM) may take: what ends within half of it is finished, the rest is handed over to others. Commands go on either way."`
 }
 
 // Temporal is the connection to the Temporal server, resolved as the SDK's

@@ -147,6 +147,7 @@ func (c *Config) checkSandbox(k *checker) {
 		k.fault("sandbox.backend", "%q is not a backend; there is: %s", b, strings.Join(c.Backends(), ", "))
 	}
 	c.checkDocker(k)
+	k.positive("drain.within", c.Drain.Within)
 	k.positive("sandbox.timeout.read", c.Sandbox.Timeout.Read)
 	k.positive("sandbox.timeout.shell", c.Sandbox.Timeout.Shell)
 	k.positive("sandbox.timeout.install", c.Sandbox.Timeout.Install)

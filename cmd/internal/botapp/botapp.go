@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 
+	"github.com/countersign/countersign/cmd/internal/process"
 	"github.com/countersign/countersign/internal/blob"
 	"github.com/countersign/countersign/internal/blob/execlog"
 	"github.com/countersign/countersign/internal/chat"
@@ -29,8 +31,6 @@ import (
 const (
 	// heartbeatThrottle is how soon a cancelled edit notices.
 	heartbeatThrottle = 500 * time.Millisecond
-	// stopWithin is how long a stopping bot waits for posts in flight.
-	stopWithin = 5 * time.Second
 	// webPolls is how many posts and edits of the web chat are fetched at once; a
 	// platform with a rate budget has one poller.
 	webPolls = 4
@@ -151,7 +151,8 @@ func (a *App) serve(queue string, polls int, delivery *chat.Delivery) error {
 		MaxConcurrentActivityTaskPollers: polls,
 		MaxHeartbeatThrottleInterval:     heartbeatThrottle,
 		DefaultHeartbeatThrottleInterval: heartbeatThrottle,
-		WorkerStopTimeout:                stopWithin,
+		WorkerStopTimeout:                a.Config.Drain.Within,
+		Interceptors:                     []interceptor.WorkerInterceptor{process.Drain(a.Config.Drain.Within / 2)},
 		OnFatalError:                     func(err error) { a.fail(fmt.Errorf("queue %s: %w", queue, err)) },
 	})
 	w.RegisterActivity(delivery)
@@ -219,9 +220,7 @@ func (a *App) Failed() <-chan error { return a.failed }
 // Stop ends the bot. Nothing is lost: what it had not finished another one
 // takes up.
 func (a *App) Stop() error {
-	for _, w := range a.queues {
-		w.Stop()
-	}
+	process.StopAll(a.queues)
 	if a.cancel != nil {
 		a.cancel()
 	}

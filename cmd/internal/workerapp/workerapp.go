@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 
+	"github.com/countersign/countersign/cmd/internal/process"
 	"github.com/countersign/countersign/internal/blob"
 	"github.com/countersign/countersign/internal/config"
 	"github.com/countersign/countersign/internal/config/datadir"
@@ -22,10 +24,6 @@ import (
 	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
-
-// stopWithin is how long a stopping worker waits for activities to notice.
-// Those that follow a command return at once and leave the command running.
-const stopWithin = 5 * time.Second
 
 // heartbeatThrottle bounds how old what the server knows of a running command is.
 const heartbeatThrottle = 800 * time.Millisecond
@@ -129,7 +127,8 @@ type part struct {
 func (a *App) workerOptions(p part) worker.Options {
 	return worker.Options{
 		DisableWorkflowWorker:        !p.workflows,
-		WorkerStopTimeout:            stopWithin,
+		WorkerStopTimeout:            a.Config.Drain.Within,
+		Interceptors:                 []interceptor.WorkerInterceptor{process.Drain(a.Config.Drain.Within / 2)},
 		StickyScheduleToStartTimeout: stickyTimeout,
 		// A stop arrives within a second, and a live tail is at most that old
 		// (measured: constraints of Temporal's heartbeats, docs/architecture.md).
@@ -168,11 +167,10 @@ func (a *App) hostQueue() string { return workflows.TaskQueueSandbox + "/" + a.h
 // Failed gives the error after which the worker serves no longer.
 func (a *App) Failed() <-chan error { return a.failed }
 
-// Stop lets activities end and gives the host back. Commands that run go on.
+// Stop lets activities end that are quick, hands over the rest and gives the host
+// back, within drain.within. Commands that run go on.
 func (a *App) Stop() error {
-	for _, w := range a.workers {
-		w.Stop()
-	}
+	process.StopAll(a.workers)
 	if a.stopCleaning != nil {
 		a.stopCleaning()
 		a.cleaning.Wait()
