@@ -1,5 +1,7 @@
 package policy
 
+import "strings"
+
 // runJava judges the Java launcher: it runs a program, unless it only says what
 // it is.
 func runJava(c *call, _ *spec, _ parsed) {
@@ -23,6 +25,11 @@ func runJar(c *call, _ *spec, _ parsed) {
 	}
 	p := c.parse(jarSpec, args)
 	c.byRole(jarSpec, p.operands)
+	for _, w := range p.operands {
+		if strings.HasPrefix(w.text, "@") {
+			c.raise(Risky, "%s takes options from `%s`", c.by(), w.show())
+		}
+	}
 	if !p.has("-t", "--help", "--version") {
 		c.raise(Risky, "%s makes, changes or unpacks an archive", c.by())
 	}

@@ -102,6 +102,9 @@ func (c *call) manageTests(args []word) bool {
 	if len(paths) != 1 || c.s.placeOf(paths[0]) != placeWorkspace || c.s.downloaded(paths[0]) {
 		return false
 	}
+	if _, tail := cutTail(args[2:]); len(tail) > 0 {
+		return false
+	}
 	p := c.parse(manageSpec, args[2:])
 	c.toolPaths(manageSpec, p)
 	c.operand(paths[0])

@@ -73,11 +73,16 @@ func (c *call) checksHere() bool {
 	}
 	switch {
 	case c.args[0].is("validate") && in([]string{"terraform", "tofu"}, c.name):
-		c.parse(terraformValidate, c.args[1:])
+		for _, w := range c.parse(terraformValidate, c.args[1:]).values("-test-directory") {
+			c.toolPath(w, true)
+		}
 	case c.args[0].is("lint") && c.name == "helm":
 		p := c.parse(helmLint, c.args[1:])
-		for _, w := range p.operands {
+		for _, w := range append(p.values("-f"), p.operands...) {
 			c.toolPath(w, true)
+			if strings.Contains(w.text, "://") {
+				c.raise(Risky, "%s talks to another machine", c.by())
+			}
 		}
 	default:
 		return false

@@ -54,7 +54,7 @@ tsc vue-tsc | build | v* | -p,--project:r -b,--build --noEmit --watch! -w! --pre
 jest vitest | build | v* | -u,--updateSnapshot,--update` + jsTestFlags + `
 mocha ava tap karma playwright cypress | build | v* | -u!` + jsTestFlags + `
 gotestsum | build gotestsum | v* | -f,--format: --junitfile:w --jsonfile:w --no-color --rerun-fails? --packages: --hide-summary: --format-hide-empty-pkg --watch! --post-run-command:x --raw-command!
-sphinx-build | build sphinx | v v | -b,--builder: -M: -q -Q -v -a -E -n -W -N -T -j: --keep-going --nitpicky --color --no-color -t: -D! -A! -c! -C! -d:w -w:w
+sphinx-build | build sphinx | v v | -b,--builder:k -M: -q -Q -v -a -E -n -W -N -T -j: --keep-going --nitpicky --color --no-color -t: -D! -A! -c! -C! -d:w -w:w
 golangci-lint | build golangci | v* | --fix --fast --timeout: -E,--enable: -D,--disable: --enable-all --disable-all --new --new-from-rev: --out-format: --max-issues-per-linter: --max-same-issues: -v,--verbose --color: --tests? --skip-dirs: --exclude: --build-tags: --concurrency,-j: --allow-parallel-runners --issues-exit-code: --modules-download-mode: -c,--config:! --print-issued-lines --sort-results --show-stats --default: --enable-only: --no-config
 staticcheck errcheck revive gosec ineffassign deadcode unused govulncheck nilaway gocyclo gocognit misspell unconvert | build single | v* | -checks: -tests -f: -go: -explain: -fail: -tags: -v -json -test -mode: -show: -ignore: -exclude: -severity: -quiet -fmt: -formatter: -config:! -set_exit_status -over: -avg -top: -locale: -error -w! -C:!
 wire stringer mockgen protoc-gen-go swag sqlc buf protoc templ easyjson ent | risky-run | v* |
