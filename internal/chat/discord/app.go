@@ -121,6 +121,7 @@ type App struct {
 
 	people  *people
 	places  *memory[channel]
+	walls   *memory[channel]
 	taken   *memory[taken]
 	hinted  *memory[bool]
 	roots   *memory[bool]
@@ -164,7 +165,7 @@ func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 	}
 	a := &App{
 		cfg: cfg, dep: dep, api: client, log: dep.Log.With(telemetry.KeyPlatform, workflows.PlatformDiscord),
-		places: newMemory[channel](), taken: newMemory[taken](), hinted: newMemory[bool](), roots: newMemory[bool](),
+		places: newMemory[channel](), walls: newMemory[channel](), taken: newMemory[taken](), hinted: newMemory[bool](), roots: newMemory[bool](),
 		work: make(chan struct{}, handlers), waiting: newMemory[bool](), retries: make(chan struct{}, maxWaiting),
 		closing: make(chan struct{}), entity: regexp.MustCompile(entityPattern),
 	}

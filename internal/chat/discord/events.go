@@ -102,7 +102,7 @@ func (a *App) take(ctx context.Context, in inbound) error {
 		return nil
 	}
 	_, err, _ := a.flights.Do(in.key(), func() (any, error) {
-		ctx, cancel := limit(ctx, outcomeWithin)
+		ctx, cancel := limit(within(asking(ctx, in.Guild, in.Author.ID), in.Channel), outcomeWithin)
 		defer cancel()
 		return nil, a.route(ctx, in)
 	})

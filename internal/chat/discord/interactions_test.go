@@ -397,3 +397,32 @@ func TestCommandsOfAMessage(t *testing.T) {
 	m, _ = i.Message()
 	require.Contains(t, m.Content, "No session")
 }
+
+// TestClosedChannels: a session in a channel that is closed to somebody is not
+// there for them.
+func TestClosedChannels(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	secret, team := "1000000000000000013", "1000000000000000043"
+	w.fake.AddRole(guild, discordfake.Role{ID: team, Name: "security"})
+	w.fake.AddMember(guild, grace, team)
+	w.fake.AddChannel(discordfake.Channel{ID: secret, Name: "incident", Overwrites: []discordfake.Overwrite{
+		{ID: guild, Deny: discordfake.ViewChannel}, {ID: team, Allow: discordfake.ViewChannel}, {ID: discordfake.BotUser, Member: true, Allow: discordfake.ViewChannel},
+	}})
+	root := w.fake.Quiet(grace, secret, bot+" look into it")
+	w.fake.OpenThread(grace, secret, root, "look into it")
+	s := w.sessionIn(secret, root)
+
+	require.Contains(t, w.said(w.use(ada, general, "agent list", nil)), "no sessions")
+	require.Contains(t, w.said(w.use(grace, general, "agent list", nil)), root)
+	i, err := w.fake.Autocomplete(ada, general, "agent new", "from", "", nil)
+	require.NoError(t, err)
+	require.Empty(t, i.Answer().Choices)
+	require.Contains(t, w.said(w.use(ada, general, "agent new", map[string]any{"from": s.ID})), "no session that you can see")
+	require.Contains(t, w.said(w.use(ada, general, "agent history", map[string]any{"session": s.ID})), "no session that you can see")
+	w.fake.Say(ada, general, bot+" new --from "+s.ID)
+	w.until("it is refused", func() bool { return strings.Contains(w.last(general).Content, "no session that you can see") })
+	require.Empty(t, w.sessions.Asked("Fork"))
+	w.use(grace, general, "agent new", map[string]any{"from": s.ID})
+	require.Equal(t, s.WorkflowID(), one[workflows.ForkSession](w, "Fork").Source)
+}

@@ -243,6 +243,11 @@ func (c *call) actor(ctx context.Context) (by workflows.Actor, unsure error) {
 	return by, unsure
 }
 
+// asked is a context that says who asks, and where.
+func (c *call) asked(ctx context.Context) context.Context {
+	return within(asking(ctx, c.i.Guild, c.i.who()), c.i.In)
+}
+
 // event is the neutral form of a command.
 func (c *call) event(ctx context.Context, t workflows.Thread) chat.Event {
 	by, _ := c.actor(ctx)
@@ -255,7 +260,7 @@ func (c *call) event(ctx context.Context, t workflows.Thread) chat.Event {
 func (c *call) carryOut(ctx context.Context, cmd chat.Command, t workflows.Thread, via *chat.Router) string {
 	ctx, cancel := limit(ctx, outcomeWithin)
 	defer cancel()
-	reply, err := via.Do(ctx, c.event(ctx, t), cmd)
+	reply, err := via.Do(c.asked(ctx), c.event(ctx, t), cmd)
 	if err != nil {
 		return words(err)
 	}

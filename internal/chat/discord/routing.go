@@ -22,12 +22,12 @@ func knownBackends() []string { return []string{"local", "docker", "e2b", "dayto
 // of a message whose thread has no session.
 func (a *App) routers() {
 	a.plain = &chat.Router{
-		Sessions: a.dep.Sessions, Blobs: a.dep.Blobs, Backends: a.dep.Backends,
+		Sessions: seeing{a.dep.Sessions, a}, Blobs: a.dep.Blobs, Backends: a.dep.Backends,
 		Style: markdownStyle(), Link: a.link, Allow: a.allow, Mask: a.dep.Mask,
 	}
 	mention, reply := *a.plain, *a.plain
-	mention.Sessions = starter{a.dep.Sessions, a}
-	reply.Sessions = replier{a.dep.Sessions, a}
+	mention.Sessions = starter{a.plain.Sessions, a}
+	reply.Sessions = replier{a.plain.Sessions, a}
 	a.mention, a.reply = &mention, &reply
 }
 

@@ -36,7 +36,7 @@ func (c *call) slash(ctx context.Context) {
 		}
 		t = c.app.thread(t.Team, t.Channel, found.ID)
 	}
-	if cmd.Verb == chat.VerbSwitch && cmd.Backend == "" && t.ID != "" {
+	if cmd.Verb == chat.VerbSwitch && cmd.Backend == "" && t.ID != "" && !elsewhere {
 		c.ask(ctx, cmd.Verb, t)
 		return
 	}
@@ -44,7 +44,11 @@ func (c *call) slash(ctx context.Context) {
 		return
 	}
 	if elsewhere {
-		t = c.app.parented(ctx, t)
+		var seen bool
+		if t, seen = c.named(ctx, t); !seen {
+			c.tell(ctx, private{text: unseen().Text()})
+			return
+		}
 	}
 	if cmd.Verb == chat.VerbRun {
 		c.tell(ctx, private{text: c.run(ctx, cmd, t)})
@@ -58,6 +62,16 @@ func (c *call) slash(ctx context.Context) {
 		}
 	}
 	c.tell(ctx, private{text: c.carryOut(ctx, cmd, t, via)})
+}
+
+// named is the session's thread that a command names, if the person sees it.
+func (c *call) named(ctx context.Context, t workflows.Thread) (workflows.Thread, bool) {
+	octx, cancel := limit(ctx, outcomeWithin)
+	defer cancel()
+	if !c.app.seesThread(within(octx, c.i.In), asker{c.i.Guild, c.i.who()}, t.ID) {
+		return t, false
+	}
+	return c.app.parented(ctx, t), true
 }
 
 // parented fills in the channel that a thread stands in.
@@ -80,7 +94,7 @@ func (c *call) run(ctx context.Context, cmd chat.Command, t workflows.Thread) st
 	}
 	octx, cancel := limit(ctx, outcomeWithin)
 	defer cancel()
-	reply, err := c.app.mention.Do(octx, c.event(octx, t), cmd)
+	reply, err := c.app.mention.Do(c.asked(octx), c.event(octx, t), cmd)
 	switch {
 	case err != nil:
 		return words(err)
@@ -218,9 +232,9 @@ type namedValue struct {
 
 // sessions are those whose title or ID fits what was typed, newest first.
 func (c *call) sessions(ctx context.Context, typed string, ended bool) []namedValue {
-	ctx, cancel := limit(ctx, lookWithin)
+	ctx, cancel := limit(c.asked(ctx), lookWithin)
 	defer cancel()
-	list, err := c.app.dep.Sessions.List(ctx, c.thread().ManagerID(), workflows.ListSessions{Limit: 200})
+	list, err := c.app.plain.Sessions.List(ctx, c.thread().ManagerID(), workflows.ListSessions{Limit: 200})
 	out := []namedValue{}
 	if err != nil {
 		return out

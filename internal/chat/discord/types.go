@@ -34,10 +34,8 @@ type channel struct {
 	Type   int    `json:"type"`
 	Name   string `json:"name"`
 	Parent string `json:"parent_id"`
-	Thread *struct {
-		Archived bool `json:"archived"`
-		Locked   bool `json:"locked"`
-	} `json:"thread_metadata"`
+	// Overwrites come with whole channels, not with those of interactions.
+	Overwrites []overwrite `json:"permission_overwrites"`
 }
 
 // Channel types (Channel, Channel Types).

@@ -1,0 +1,165 @@
+package discord
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/countersign/countersign/internal/chat"
+	"github.com/countersign/countersign/internal/telemetry"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// overwrite changes a role's (type 0) or a member's (type 1) permissions in a
+// channel.
+type overwrite struct {
+	ID    string `json:"id"`
+	Type  int    `json:"type"`
+	Allow string `json:"allow"`
+	Deny  string `json:"deny"`
+}
+
+// askerKey is the context's key for who asks.
+type askerKey struct{}
+
+type asker struct{ guild, user string }
+
+// asking says who asks for what is done with the context.
+func asking(ctx context.Context, guild, user string) context.Context {
+	return context.WithValue(ctx, askerKey{}, asker{guild, user})
+}
+
+// seeing are the sessions as one person sees them: those in channels that are
+// closed to them are not listed to them, nor copied for them.
+type seeing struct {
+	chat.Sessions
+	app *App
+}
+
+// List leaves out what the one who asks cannot see.
+func (s seeing) List(ctx context.Context, managerID string, l workflows.ListSessions) (workflows.SessionList, error) {
+	list, err := s.Sessions.List(ctx, managerID, l)
+	who, ok := ctx.Value(askerKey{}).(asker)
+	if err != nil || !ok {
+		return list, err
+	}
+	seen := map[string]bool{}
+	list.Sessions = slices.DeleteFunc(slices.Clone(list.Sessions), func(row workflows.SessionRow) bool {
+		open, known := seen[row.Thread.Channel]
+		if !known {
+			open = s.app.sees(ctx, who, row.Thread.Channel)
+			seen[row.Thread.Channel] = open
+		}
+		return !open
+	})
+	return list, nil
+}
+
+// Fork copies what the one who asks can see.
+func (s seeing) Fork(ctx context.Context, managerID string, f workflows.ForkSession) (workflows.SessionResult, error) {
+	source, err := workflows.ParseWorkflowID(f.Source)
+	if err != nil {
+		return workflows.SessionResult{}, unseen()
+	}
+	if !s.app.seesThread(ctx, asker{source.Team, f.By.ID}, source.ID) {
+		return workflows.SessionResult{}, unseen()
+	}
+	return s.Sessions.Fork(ctx, managerID, f)
+}
+
+// unseen is what is said of a session that is closed to somebody: as of one that
+// does not exist.
+func unseen() *chat.Error {
+	return &chat.Error{
+		Kind: chat.KindForbidden, Code: "unknown_session", Message: "That names no session that you can see here.",
+		Hint: "See `/agent list` for the sessions and their names.",
+	}
+}
+
+// seesThread reports whether somebody sees the channel that a thread stands in.
+// Private threads are seen from within only.
+func (a *App) seesThread(ctx context.Context, who asker, thread string) bool {
+	place, err := a.place(ctx, thread)
+	if err != nil || place.Guild != who.guild || !place.isThread() || place.Type == typePrivate {
+		return err == nil && a.here(ctx, thread)
+	}
+	return a.sees(ctx, who, place.Parent)
+}
+
+// hereKey is the context's key for the channel or thread that something was asked
+// in.
+type hereKey struct{}
+
+func within(ctx context.Context, channel string) context.Context {
+	return context.WithValue(ctx, hereKey{}, channel)
+}
+
+// here reports whether something was asked in a channel or thread: who asks there
+// sees it.
+func (a *App) here(ctx context.Context, id string) bool {
+	in, _ := ctx.Value(hereKey{}).(string)
+	return in == id && id != ""
+}
+
+// sees reports whether somebody sees a channel. What cannot be looked up is not
+// seen.
+func (a *App) sees(ctx context.Context, who asker, id string) bool {
+	c, ok := a.walls.get(id, cacheFor)
+	if !ok {
+		if err := a.api.call(ctx, http.MethodGet, "/channels/"+id, nil, &c); err != nil {
+			a.log.Info("Who sees a channel is not known; it is shown to nobody", telemetry.KeyChannelID, id, telemetry.KeyError, err)
+			return false
+		}
+		a.walls.put(id, c)
+	}
+	m, ok, err := a.people.member(ctx, who.guild, who.user)
+	if err != nil || !ok || c.Guild != who.guild {
+		return false
+	}
+	roles, err := a.people.guildRoles(ctx, who.guild)
+	if err != nil {
+		return false
+	}
+	return permissions(who, m.Roles, roles, c.Overwrites)&discordgo.PermissionViewChannel != 0
+}
+
+// permissions are a member's in a channel (Permissions, Permission Overwrites).
+// A server's owner who has no role that says so is taken for a member.
+func permissions(who asker, has []string, roles []role, overwrites []overwrite) int64 {
+	var base int64
+	for _, r := range roles {
+		if r.ID == who.guild || slices.Contains(has, r.ID) {
+			base |= bits(r.Permissions)
+		}
+	}
+	if base&discordgo.PermissionAdministrator != 0 {
+		return ^0
+	}
+	var allow, deny int64
+	for _, o := range overwrites {
+		switch {
+		case o.Type == 0 && o.ID == who.guild:
+			base = base&^bits(o.Deny) | bits(o.Allow)
+		case o.Type == 0 && slices.Contains(has, o.ID):
+			allow, deny = allow|bits(o.Allow), deny|bits(o.Deny)
+		}
+	}
+	base = base&^deny | allow
+	for _, o := range overwrites {
+		if o.Type == 1 && o.ID == who.user {
+			base = base&^bits(o.Deny) | bits(o.Allow)
+		}
+	}
+	return base
+}
+
+func bits(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
