@@ -19,6 +19,7 @@ func (r *Router) decide(ctx context.Context, workflowID string, c Click) (ClickR
 	if err != nil {
 		return ClickReply{}, err
 	}
+	d.Reason = r.Mask.Text(d.Reason) // it goes on record
 	return clicked(r.Sessions.Decide(ctx, workflowID, d))
 }
 

@@ -253,8 +253,14 @@ func (s Style) approved(a workflows.ApprovalView) string {
 	if a.BrokeGlass {
 		lines = append(lines, "Reason: "+Sentence(Shown(lastApproval(a).Reason)))
 	}
-	if !a.GrantedUntil.IsZero() {
+	switch end := a.GrantEnd; {
+	case a.GrantedUntil.IsZero():
+	case end == nil:
 		lines = append(lines, "Allowed until "+s.Clock(a.GrantedUntil)+" in this thread, unless revoked.")
+	case end.By != nil && end.Why == "revocation":
+		lines = append(lines, "Was allowed in this thread until revoked by "+s.Person(*end.By)+" at "+s.Clock(end.At)+".")
+	default:
+		lines = append(lines, "Was allowed in this thread until "+s.Clock(end.At)+", when "+Shown(end.Why)+" ended it.")
 	}
 	return strings.Join(lines, "\n")
 }

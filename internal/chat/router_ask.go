@@ -118,6 +118,10 @@ func (r *Router) click(ctx context.Context, c Click) (ClickReply, error) {
 		reply, err := clicked(r.Sessions.Pause(ctx, id, workflows.Pause{By: c.By}, update))
 		return r.answered(reply, c, "Kept by "), err
 	case c.Question == QuestionDestroy && c.Button == workflows.ButtonKeep:
+		st, err := r.Sessions.TurnState(ctx, id)
+		if errors.Is(err, workflows.ErrNoSession) || err == nil && st.Header.Liveness == workflows.LivenessDestroyed {
+			return ClickReply{}, workflows.ErrNoSession
+		}
 		reply := ClickReply{Outcome: workflows.Outcome{Outcome: workflows.OutcomeRecorded, Text: "Kept."}}
 		return r.answered(reply, c, "Kept by "), nil
 	case c.Question == QuestionSwitch && strings.HasPrefix(c.Button, ButtonSwitch):
@@ -142,10 +146,13 @@ func clicked(o workflows.Outcome, err error) (ClickReply, error) {
 }
 
 // answered makes the line that takes a question's buttons' place, unless the
-// answer was refused.
+// answer was refused. Who comes too late has not answered it.
 func (r *Router) answered(reply ClickReply, c Click, what string) ClickReply {
-	if reply.Outcome.Outcome == workflows.OutcomeRecorded {
+	switch reply.Outcome.Outcome {
+	case workflows.OutcomeRecorded:
 		reply.Answered = what + r.Style.Person(c.By) + " at " + r.Style.Clock(c.At) + "."
+	case workflows.OutcomeAlreadyDecided:
+		reply.Answered = reply.Text // who did
 	}
 	return reply
 }

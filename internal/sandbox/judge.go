@@ -77,6 +77,7 @@ func (a *Activities) JudgeToolCall(ctx context.Context, in workflows.JudgeInput)
 	if c.tool == workflows.ToolShell && err == nil {
 		j.Shape = a.cfg.Gate.Shape(c.command, envOf(in.Sandbox, c.cwd), c.verdict)
 		j.Evidence = a.evidence(ctx, s, in.Sandbox, c)
+		j.Editable = c.verdict.Displayable && len(c.command) <= workflows.MaxEdit && a.cfg.Mask.Text(c.verdict.Display) == c.command
 	}
 	return j, activityError(ctx, err)
 }

@@ -252,6 +252,9 @@ type Judgement struct {
 	// Evidence are phrases on what a risky command would lose, as it was when it
 	// was asked for; masked, and empty where that was not cheap to find out.
 	Evidence []string `json:"evidence,omitempty"`
+	// Editable says that people read the command as it is, so that a changed text
+	// differs from it only where somebody changed it.
+	Editable bool `json:"editable,omitempty"`
 	// Edited are the call's arguments with the command of JudgeInput.Edit.
 	Edited *TextRef `json:"edited,omitempty"`
 	// Shape is the exact parsed form that a grant may allow; empty where none may

@@ -151,7 +151,8 @@ func (s *session) run(ctx workflow.Context, in AgentInput) error {
 			return s.end(ctx)
 		case s.st.Switch != nil:
 			s.move(ctx)
-		case s.st.PauseBy != nil:
+		case s.st.PauseBy != nil && len(s.st.Queue) == 0:
+			// Messages that wait would resume it at once.
 			s.pause(ctx)
 		default:
 			s.beginTurn(ctx)

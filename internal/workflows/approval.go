@@ -27,7 +27,7 @@ func (s *session) request(ctx workflow.Context, c *Call) {
 	j := c.Judgement
 	a := s.hold(ctx, c, j.Rule)
 	s.showApproval(ctx, c, a, &ApprovalView{
-		Tier: j.Tier, Command: j.Command, Displayable: j.Displayable, Detail: j.Detail, Reasons: j.Reasons, Evidence: j.Evidence,
+		Tier: j.Tier, Command: j.Command, Displayable: j.Displayable, Detail: j.Detail, Reasons: j.Reasons, Evidence: j.Evidence, Editable: j.Editable,
 	})
 }
 
@@ -229,6 +229,6 @@ func (s *session) approvedEnded(c *Call) {
 	v := p.View.Approval
 	v.CallState, v.ExitCode = c.State, c.Result.ExitCode
 	v.Duration = duration(c.Result.StartedAt, c.Result.EndedAt)
-	p.Final = true
+	p.Final = !s.gives(v.ID)
 	s.changed(p)
 }

@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/countersign/countersign/internal/audit"
+	"github.com/countersign/countersign/internal/mask"
 )
 
 // auditBatch is how many entries wait before they are written even though
@@ -34,6 +35,21 @@ func (s *session) audit(ctx workflow.Context, e audit.Entry) {
 	if len(s.st.Unwritten) >= auditBatch {
 		s.flush = true
 	}
+}
+
+// maskedText is what a person typed without secrets of known shapes, for card and
+// record. The bot has masked the values that it knows; other clients have not.
+// The result is recorded: rules for secrets change, a record must not.
+func maskedText(ctx workflow.Context, text string) string {
+	if text == "" {
+		return ""
+	}
+	var out string
+	err := workflow.SideEffect(ctx, func(workflow.Context) any { return mask.New().Text(text) }).Get(&out)
+	if err != nil {
+		return mask.Mark
+	}
+	return out
 }
 
 // auditCall is an entry about a tool call and its verdict.

@@ -8,7 +8,7 @@ import (
 // mayDecide answers whether a person's verdict on a request counts, and if not,
 // what they are told.
 func (s *session) mayDecide(a *Approval, d Decision) (Outcome, bool) {
-	who := "This needs " + approversText(a.Rule.Approvers, a.Rule.RequesterMayApprove) + "."
+	who := "This needs " + neededText(a.Rule) + "."
 	notYours := func(text string) (Outcome, bool) { return Outcome{OutcomeNotYours, text}, false }
 	switch {
 	case d.By.Bot || d.By.Guest || d.By.External:
@@ -51,13 +51,21 @@ func isApprover(approvers []string, by Actor) bool {
 	return false
 }
 
+// neededText names who has to decide, for "This needs …".
+func neededText(r ApprovalRule) string {
+	switch everybody := slices.Contains(r.Approvers, "*"); {
+	case everybody && r.RequesterMayApprove:
+		return "a member of this team"
+	case everybody:
+		return "somebody who did not ask for it"
+	}
+	return approversText(r.Approvers)
+}
+
 // approversText names those who may approve: "@a, @b or @c".
-func approversText(approvers []string, requesterToo bool) string {
+func approversText(approvers []string) string {
 	if slices.Contains(approvers, "*") {
-		if requesterToo {
-			return "anybody"
-		}
-		return "anybody but who asked"
+		return "everybody else"
 	}
 	names := make([]string, len(approvers))
 	for i, a := range approvers {

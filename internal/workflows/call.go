@@ -69,17 +69,18 @@ func (s *session) openSandbox(ctx workflow.Context) bool {
 	defer cancel()
 	f := workflow.ExecuteActivity(octx, ActivityOpenSandbox, in)
 	_ = workflow.Await(ctx, func() bool { return f.IsReady() || s.st.Turn.Stop != nil })
-	if !f.IsReady() {
-		cancel()
+	var res OpenResult
+	if s.st.Turn.Stop != nil {
 		s.openingEnded(ctx, in, CallCancelled, nil)
-		for _, c := range s.st.Turn.Calls {
-			if !c.ended() {
-				s.cancelCall(ctx, c)
-			}
+		s.cancelCalls(ctx)
+		// What it has made by then is known, and so is removed with the session.
+		cancel()
+		_, _ = workflow.AwaitWithTimeout(ctx, openCancelWait, f.IsReady)
+		if f.IsReady() && f.Get(ctx, &res) == nil {
+			s.st.Sandbox, s.st.Gen = &res.SandboxRef, max(s.st.Gen, res.Generation)
 		}
 		return false
 	}
-	var res OpenResult
 	if err := f.Get(ctx, &res); err != nil {
 		s.openingEnded(ctx, in, CallFailed, nil)
 		s.sandboxFailed(ctx, err)
@@ -183,6 +184,30 @@ func (s *session) sandboxFailed(ctx workflow.Context, err error) {
 	s.failed(ctx, sentence, hint)
 }
 
+// cancelCalls answers every open call that a stop came before.
+func (s *session) cancelCalls(ctx workflow.Context) {
+	for _, c := range s.st.Turn.Calls {
+		if !c.ended() {
+			s.cancelCall(ctx, c)
+		}
+	}
+}
+
+// ask runs one of the gate's activities until it ends, or until it is not wanted
+// any more: then it is given up, which is an error.
+func (s *session) ask(ctx workflow.Context, name string, in, out any, wanted func() bool) error {
+	actx, cancel := workflow.WithCancel(gateOptions(ctx, s.st.Sandbox.Queue))
+	defer cancel()
+	f := workflow.ExecuteActivity(actx, name, in)
+	_ = workflow.Await(ctx, func() bool { return f.IsReady() || !wanted() })
+	if !f.IsReady() {
+		cancel()
+	}
+	return f.Get(ctx, out)
+}
+
+func (s *session) notStopped() bool { return s.st.Turn != nil && s.st.Turn.Stop == nil }
+
 // runCall is one call's way: judged, perhaps held for approval, run.
 func (s *session) runCall(ctx workflow.Context, c *Call) {
 	for !c.ended() && !s.draining {
@@ -219,16 +244,16 @@ func (s *session) judge(ctx workflow.Context, c *Call) {
 	}
 	sb := *s.st.Sandbox
 	var j Judgement
-	err := workflow.ExecuteActivity(gateOptions(ctx, sb.Queue), ActivityJudgeToolCall, JudgeInput{
+	err := s.ask(ctx, ActivityJudgeToolCall, JudgeInput{
 		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Channel: s.st.Thread.Channel,
-	}).Get(ctx, &j)
+	}, &j, s.notStopped)
+	if !s.notStopped() {
+		return
+	}
 	if err != nil {
 		sentence := sentenceOf(err)
 		s.finish(ctx, c, CallFailed, sentence, modelText("failed", sentence))
 		s.step(ctx)
-		return
-	}
-	if s.st.Turn.Stop != nil {
 		return
 	}
 	c.Judgement = &j

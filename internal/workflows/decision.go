@@ -49,6 +49,7 @@ func (s *session) decide(ctx workflow.Context, d Decision) (Outcome, error) {
 	if slices.Contains(a.Interactions, d.Interaction) {
 		return Outcome{OutcomeRecorded, s.recordedText(a)}, nil
 	}
+	d.Reason = maskedText(ctx, d.Reason)
 	if out, ok := s.counts(ctx, a, d); !ok {
 		return s.refuse(ctx, d, out), nil
 	}
@@ -117,13 +118,16 @@ func (s *session) edit(ctx workflow.Context, a *Approval, d Decision) (Outcome, 
 	if c == nil || c.Tool != ToolShell || a.UnknownRun {
 		return Outcome{OutcomeNotYours, "Only a shell command can be changed here."}, false
 	}
+	if !c.Judgement.Editable {
+		return Outcome{OutcomeNotYours, "This command cannot be changed here: part of it is shown escaped or masked, and that part would be lost. Ask for changes instead."}, false
+	}
 	a.Editing = true
 	defer func() { a.Editing = false }()
 	sb := *s.st.Sandbox
 	var j Judgement
-	err := workflow.ExecuteActivity(gateOptions(ctx, sb.Queue), ActivityJudgeToolCall, JudgeInput{
+	err := s.ask(ctx, ActivityJudgeToolCall, JudgeInput{
 		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Channel: s.st.Thread.Channel, Edit: d.Edit,
-	}).Get(ctx, &j)
+	}, &j, func() bool { return a.State == ApprovalPending })
 	switch {
 	case a.State != ApprovalPending:
 		return s.tooLate(d), false
@@ -163,6 +167,7 @@ func (s *session) edited(ctx workflow.Context, a *Approval, c *Call, j *Judgemen
 		v.Original = cutText(before.Command.Text, MaxShownCommand)
 	}
 	v.Command, v.Displayable, v.Detail, v.Reasons, v.Evidence, v.Digest = j.Command, j.Displayable, j.Detail, j.Reasons, j.Evidence, j.Digest
+	v.Editable = j.Editable
 	v.EditedBy, v.Votes = &d.By, nil
 	v.takes(a.Rule)
 	if j.Tier == "risky" || j.Tier == "critical" {

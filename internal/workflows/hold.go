@@ -91,7 +91,7 @@ func (s *session) widen(a *Approval, p *Post) {
 	p.View.Approval.Approvers, p.View.Approval.Widened = a.Rule.Approvers, true
 	s.changed(p)
 	s.notice("Nobody has answered the request above since " + Duration(a.Rule.WidenAfter) + " ago. It may now also be approved by " +
-		approversText(a.Rule.WidenTo, false) + ".")
+		approversText(a.Rule.WidenTo) + ".")
 }
 
 // verify looks, when the last vote has fallen, whether what was approved is
@@ -108,10 +108,10 @@ func (s *session) verify(ctx workflow.Context, c *Call, a *Approval) {
 	}
 	sb := *s.st.Sandbox
 	var res BindingResult
-	err := workflow.ExecuteActivity(gateOptions(ctx, sb.Queue), ActivityCheckBinding, BindingInput{
+	err := s.ask(ctx, ActivityCheckBinding, BindingInput{
 		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Digest: a.Digest, Tier: c.Judgement.Tier, Channel: s.st.Thread.Channel,
-	}).Get(ctx, &res)
-	if s.st.Turn.Stop != nil || a.State != ApprovalPending {
+	}, &res, s.notStopped)
+	if !s.notStopped() || a.State != ApprovalPending {
 		return
 	}
 	if err != nil {

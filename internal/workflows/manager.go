@@ -511,12 +511,20 @@ func (s *manager) switchBackend(ctx workflow.Context, w SwitchSession) (Outcome,
 // destroy signals the session; it ends by itself, with a receipt.
 func (s *manager) destroy(ctx workflow.Context, d DestroySession) (Outcome, error) {
 	row := s.row(d.WorkflowID)
-	if row == nil || row.Liveness == LivenessDestroyed {
+	switch {
+	case row == nil:
 		return Outcome{OutcomeRefused, "No session runs in this thread; nothing was destroyed."}, nil
+	case row.DestroyedBy == d.By.Label() && row.Liveness != LivenessDestroyed:
+		return Outcome{OutcomeRecorded, "Being destroyed; the receipt follows."}, nil
+	case row.DestroyedBy != "":
+		return Outcome{OutcomeAlreadyDecided, row.DestroyedBy + " has destroyed this session already."}, nil
+	case row.Liveness == LivenessDestroyed:
+		return Outcome{OutcomeAlreadyDecided, "This session is destroyed already."}, nil
 	}
+	row.DestroyedBy = d.By.Label()
 	err := workflow.SignalExternalWorkflow(ctx, d.WorkflowID, "", SignalDestroy, Destroy{By: d.By, At: d.At}).Get(ctx, nil)
 	if err != nil {
-		return Outcome{OutcomeRefused, "The session has ended already."}, nil
+		return Outcome{OutcomeAlreadyDecided, "The session has ended already."}, nil
 	}
 	s.step(ctx)
 	return Outcome{OutcomeRecorded, "Being destroyed; the receipt follows."}, nil

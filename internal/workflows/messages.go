@@ -285,6 +285,8 @@ type SessionRow struct {
 	Forks      int       `json:"forks,omitempty"`
 	// EndedAt is when the session was destroyed.
 	EndedAt time.Time `json:"ended_at,omitzero"`
+	// DestroyedBy is the label of who asked the manager to end it first.
+	DestroyedBy string `json:"destroyed_by,omitempty"`
 }
 
 // SessionList answers [QueryListSessions], newest first.

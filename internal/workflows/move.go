@@ -2,8 +2,6 @@ package workflows
 
 import (
 	"go.temporal.io/sdk/workflow"
-
-	"github.com/countersign/countersign/internal/audit"
 )
 
 // move brings the session to another backend: the new sandbox is opened from the
@@ -40,10 +38,7 @@ func (s *session) move(ctx workflow.Context) {
 	if old != nil {
 		s.discard(ctx, *old)
 	}
-	if len(s.st.Grants) > 0 {
-		s.audit(ctx, audit.Entry{Kind: audit.KindGrantEnded, Actor: to.By.ID, Text: "all, by the move to " + to.Backend})
-		s.st.Grants, s.flush = nil, true
-	}
+	s.endGrants(ctx, func(Grant) bool { return true }, to.By, "the move to "+to.Backend)
 	s.notice("Moved to " + to.Backend + " by " + to.By.Label() + ", with files, conversation and title. Permissions given before have ended.")
 	s.liveness(ctx)
 	s.tellManager(ctx, SignalUpdateSnapshotID, UpdateSnapshotID{Boundary: s.boundary(), Liveness: s.now()})

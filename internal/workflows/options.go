@@ -83,12 +83,17 @@ func openOptions(ctx workflow.Context, queue string) workflow.Context {
 		StartToCloseTimeout:    10 * time.Minute,
 		ScheduleToCloseTimeout: 15 * time.Minute,
 		HeartbeatTimeout:       10 * time.Second,
+		WaitForCancellation:    true,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2,
 			MaximumInterval: 10 * time.Second, MaximumAttempts: 8,
 		},
 	})
 }
+
+// openCancelWait is how long a stop waits for an opening sandbox to say that it
+// is given up: its worker hears of it with the next heartbeat.
+const openCancelWait = 10 * time.Second
 
 // gateOptions: looking at files and judging is quick; a worker that dies at it
 // is noticed by the short bound.

@@ -67,11 +67,13 @@ type State struct {
 	Pending  []*Approval       `json:"pending,omitempty"`
 	Decided  []DecidedApproval `json:"decided,omitempty"`
 	// Grants stand for this thread; Granted numbers them.
-	Grants   []Grant  `json:"grants,omitempty"`
-	Granted  int      `json:"granted,omitempty"`
-	Boundary Boundary `json:"boundary"`
-	Usage    Usage    `json:"usage"`
-	Stats    Stats    `json:"stats"`
+	Grants  []Grant `json:"grants,omitempty"`
+	Granted int     `json:"granted,omitempty"`
+	// Ended are the last grants that do not stand any more.
+	Ended    []GrantEnd `json:"ended,omitempty"`
+	Boundary Boundary   `json:"boundary"`
+	Usage    Usage      `json:"usage"`
+	Stats    Stats      `json:"stats"`
 	// DayUsage is what people's turns have cost on Day (UTC), by who began them;
 	// Raised are the limits of budgets that approvers have allowed.
 	Day      string           `json:"day,omitempty"`

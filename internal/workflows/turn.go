@@ -329,8 +329,8 @@ func (s *session) endTurn(ctx workflow.Context, state, answer string) {
 		s.changed(p)
 	}
 	for _, a := range s.st.Posts {
-		if a.View.Approval != nil && a.View.Approval.State != ApprovalPending {
-			a.Final = true
+		if v := a.View.Approval; v != nil && v.State != ApprovalPending {
+			a.Final = !s.gives(v.ID)
 		}
 	}
 	s.flush = true

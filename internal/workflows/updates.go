@@ -91,7 +91,10 @@ func (s *session) requestPause(_ workflow.Context, p Pause) (Outcome, error) {
 		return Outcome{OutcomeRecorded, "Paused already. The next message resumes it."}, nil
 	}
 	s.st.PauseBy = &p.By
-	if s.st.Turn != nil {
+	switch {
+	case len(s.st.Queue) > 0:
+		return Outcome{OutcomeRecorded, "It pauses when the messages that wait have been answered."}, nil
+	case s.st.Turn != nil:
 		return Outcome{OutcomeRecorded, "It pauses when this turn has ended."}, nil
 	}
 	return Outcome{OutcomeRecorded, "Paused. The next message resumes it."}, nil

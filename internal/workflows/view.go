@@ -186,9 +186,11 @@ type ApprovalView struct {
 	// MaxInlineText bytes; Ref holds the whole one.
 	Command     TextRef `json:"command"`
 	Displayable bool    `json:"displayable"`
-	Cwd         string  `json:"cwd"`
-	Backend     string  `json:"backend"`
-	Workspace   string  `json:"workspace,omitempty"`
+	// Editable is [Judgement.Editable].
+	Editable  bool   `json:"editable,omitempty"`
+	Cwd       string `json:"cwd"`
+	Backend   string `json:"backend"`
+	Workspace string `json:"workspace,omitempty"`
 	// Detail is the blob key of what Review shows beside the command: environment
 	// changes, script contents.
 	Detail  string   `json:"detail,omitempty"`
@@ -229,6 +231,8 @@ type ApprovalView struct {
 	EditedBy *Actor `json:"edited_by,omitempty"`
 	// GrantedUntil is set where the approval also allows this for a time.
 	GrantedUntil time.Time `json:"granted_until,omitzero"`
+	// GrantEnd is set where that ended before its time.
+	GrantEnd *GrantEnd `json:"grant_end,omitempty"`
 	// BrokeGlass is true where one person approved alone, on the record.
 	BrokeGlass bool `json:"broke_glass,omitempty"`
 	// Widened is true once the second set of approvers was asked.
@@ -248,6 +252,17 @@ type Grant struct {
 	Until   time.Time `json:"until"`
 	// PolicyVersion: a newer policy ends the permission.
 	PolicyVersion string `json:"policy_version"`
+	// Approval is the request with which it was given.
+	Approval string `json:"approval,omitempty"`
+}
+
+// GrantEnd is how a standing permission ended.
+type GrantEnd struct {
+	ID string    `json:"id"`
+	At time.Time `json:"at"`
+	// By ended it; nil where nobody did. Why is empty where its time was over.
+	By  *Actor `json:"by,omitempty"`
+	Why string `json:"why,omitempty"`
 }
 
 // Usage counts tokens; Micros is money in millionths of the currency's unit, 0

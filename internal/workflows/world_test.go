@@ -64,9 +64,12 @@ type world struct {
 	audit  map[string]map[int]audit.Entry
 	// groups are what people belong to when they are asked about again; policy is
 	// the version of the rules.
-	groups    map[string][]string
-	policy    string
-	openErr   error
+	groups  map[string][]string
+	policy  string
+	openErr error
+	// opening, when set, is what an opening sandbox waits for.
+	opening   chan struct{}
+	inOpen    bool
 	opened    []string
 	snapshots int
 	// atSnapshot, when set before the session is asked for, is called while one is
@@ -351,7 +354,21 @@ func (w *world) checkAudit() {
 
 // The sandbox.
 
-func (w *world) openSandbox(_ context.Context, in workflows.OpenInput) (workflows.SandboxRef, error) {
+func (w *world) openSandbox(ctx context.Context, in workflows.OpenInput) (workflows.SandboxRef, error) {
+	w.mu.Lock()
+	wait := w.opening
+	w.inOpen = true
+	w.mu.Unlock()
+	for done := wait == nil; !done; {
+		activity.RecordHeartbeat(ctx)
+		select {
+		case <-wait:
+			done = true
+		case <-ctx.Done():
+			return workflows.SandboxRef{}, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.openErr != nil && in.Current == nil {
@@ -383,7 +400,7 @@ func (w *world) judge(_ context.Context, in workflows.JudgeInput) (workflows.Jud
 	j := workflows.Judgement{
 		Edited: edited, PolicyVersion: w.policy,
 		Tier: "safe", Digest: w.digest(cmd), Command: workflows.TextRef{Text: cmd}, Displayable: true,
-		Cwd: "/workspace", Timeout: time.Minute,
+		Cwd: "/workspace", Timeout: time.Minute, Editable: true,
 		Rule: workflows.ApprovalRule{Required: 1, Approvers: []string{"grace", "heidi", "oncall"}, TTL: time.Hour},
 	}
 	switch verb, _, _ := strings.Cut(cmd, " "); verb {
@@ -403,6 +420,8 @@ func (w *world) judge(_ context.Context, in workflows.JudgeInput) (workflows.Jud
 		j.Tier, j.Rule.Required, j.Rule.BreakGlass = "critical", 2, []string{"ada"}
 	case "widen":
 		j.Tier, j.Rule.Approvers, j.Rule.WidenAfter, j.Rule.WidenTo = "risky", []string{"grace"}, time.Second, []string{"heidi"}
+	case "escaped":
+		j.Tier, j.Editable = "risky", false
 	case "opaque":
 		j.Tier, j.Displayable = "risky", false
 	case "never":

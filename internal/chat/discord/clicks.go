@@ -243,7 +243,7 @@ func reviewed(r ref, av workflows.ApprovalView, whole chat.Review, fileLimit int
 // shown.
 func editable(av workflows.ApprovalView, command string) bool {
 	return command != "" && length(command) <= maxInput && len(command) <= workflows.MaxEdit && chat.ShownLines(command) == command &&
-		strings.TrimSpace(command) == command && av.Displayable
+		strings.TrimSpace(command) == command && av.Editable
 }
 
 // editModal opens the box to change a command in, with the command in it.

@@ -254,7 +254,7 @@ func (w *world) approval(t workflows.Thread, change func(*workflows.MessageView)
 		Key: "approval-1", Kind: workflows.KindApproval, Version: 1,
 		Buttons: []workflows.Button{{ID: workflows.ButtonApprove, Label: "Approve once"}, {ID: workflows.ButtonReview, Label: "Review…"}, {ID: workflows.ButtonDeny, Label: "Deny…"}},
 		Approval: &workflows.ApprovalView{
-			ID: t.ID + ".a1", State: workflows.ApprovalPending, Tier: "risky", Displayable: true, Backend: "local", Cwd: "/workspace",
+			ID: t.ID + ".a1", State: workflows.ApprovalPending, Tier: "risky", Displayable: true, Editable: true, Backend: "local", Cwd: "/workspace",
 			Command: workflows.TextRef{Text: "rm -rf build"}, Reasons: []string{"it deletes"}, Required: 1, Digest: "sha256:0123456789abcdef0123",
 			Approvers: []string{"platform-oncall"}, RequestedBy: []workflows.Actor{{ID: ada, Name: "ada"}},
 		},

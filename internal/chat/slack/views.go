@@ -275,7 +275,7 @@ func reviewView(at ref, a workflows.ApprovalView, r chat.Review) slack.ModalView
 // cannot be edited here.
 func editable(a workflows.ApprovalView, r chat.Review) (slack.Block, bool) {
 	if length(r.Command) > maxInput || len(r.Command) > workflows.MaxEdit || chat.ShownLines(r.Command) != r.Command ||
-		strings.TrimSpace(r.Command) != r.Command || r.Command == "" || !a.Displayable {
+		strings.TrimSpace(r.Command) != r.Command || r.Command == "" || !a.Editable {
 		return nil, false
 	}
 	e := slack.NewPlainTextInputBlockElement(nil, inputCommand)

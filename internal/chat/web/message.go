@@ -82,6 +82,8 @@ type approval struct {
 	BrokeGlass   bool       `json:"broke_glass,omitempty"`
 	Widened      bool       `json:"widened,omitempty"`
 	Remark       string     `json:"remark,omitempty"`
+	// Editable says that the command is shown as it is and may be changed.
+	Editable bool `json:"editable"`
 	// Evidence are phrases on what the command would lose, when it was asked for.
 	Evidence []string `json:"evidence,omitempty"`
 	// Text is what a person wants changed, where that ended the request.
@@ -154,7 +156,7 @@ func showApproval(a workflows.ApprovalView) *approval {
 	out.RequesterMayApprove, out.BreakGlass = a.RequesterMayApprove, a.BreakGlass
 	out.Original, out.EditedBy, out.GrantedUntil = a.Original, idOf(a.EditedBy), timeOrNil(a.GrantedUntil)
 	out.BrokeGlass, out.Widened, out.Remark, out.Text = a.BrokeGlass, a.Widened, a.Remark, a.Text
-	out.DecidedBy, out.Evidence = idOf(a.DecidedBy), a.Evidence
+	out.DecidedBy, out.Evidence, out.Editable = idOf(a.DecidedBy), a.Evidence, a.Editable
 	for _, p := range a.RequestedBy {
 		out.RequestedBy = append(out.RequestedBy, p.ID)
 	}

@@ -79,7 +79,8 @@ class Review {
     this.foot = h("div", { class: "dialog-foot" });
     this.edit = answer.review && this.editable() ? editBox(this.command) : null;
     this.note = h("textarea", { id: "review-note", rows: "2", autocomplete: "off" });
-    this.choices = h("div", { class: "choices" }, this.edit?.el, this.noteBox());
+    const fixed = answer.review && !this.edit && this.isShell() && a.editable === false;
+    this.choices = h("div", { class: "choices" }, this.edit?.el, fixed && h("p", { class: "aside" }, cannotEdit), this.noteBox());
     body.replaceChildren(...content(a, answer), this.choices, h("p", { class: "digest" }, "Digest ", h("code", {}, this.digest || "none")), this.alert, this.foot);
     this.makeButtons(a);
     this.follow();
@@ -91,13 +92,19 @@ class Review {
     return this.app.current()?.messages.get(this.message.id)?.approval || {};
   }
 
-  // editable: only a shell command that fits the box can be changed.
+  // editable: only a shell command that fits the box, and whose text is the whole
+  // truth, can be changed.
   editable() {
+    if (!this.isShell() || new TextEncoder().encode(this.command).length > maxEdit) return false;
+    return this.message.approval?.editable !== false;
+  }
+
+  isShell() {
     const id = this.message.approval?.call_id;
     for (const m of this.app.current()?.messages.values() || []) {
       for (const c of m.tool_calls || []) if (c.id === id && c.tool !== "shell") return false;
     }
-    return new TextEncoder().encode(this.command).length <= maxEdit;
+    return true;
   }
 
   makeButtons(a) {
@@ -195,6 +202,8 @@ class Review {
   }
 }
 
+const cannotEdit = "The command cannot be changed here: it is long, or part of it is shown escaped or masked and would be lost. Ask for changes instead.";
+
 const changedWords = (a) => (a.edited_by ? `@${plain(a.edited_by)} has changed the command since.` : outcomes.changed);
 
 // editBox holds the command for somebody to change.
@@ -202,7 +211,7 @@ function editBox(command) {
   const field = h("textarea", { id: "review-edit", class: "command-edit", rows: String(Math.min(12, command.split("\n").length + 1)), maxlength: String(maxEdit), spellcheck: "false", autocomplete: "off", autocapitalize: "off", dir: "ltr", "aria-describedby": "review-edit-help" });
   field.value = command;
   const el = h("details", {}, h("summary", {}, "Change the command"), h("label", { for: "review-edit" }, "What should run instead"), field,
-    h("p", { class: "aside", id: "review-edit-help" }, "A changed command is judged again by the server before it counts, and votes on the old one are void. What is escaped or masked above is taken as it stands here."));
+    h("p", { class: "aside", id: "review-edit-help" }, "A changed command is judged again by the server before it counts, and votes on the old one are void."));
   return { el, field };
 }
 

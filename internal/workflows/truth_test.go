@@ -1,0 +1,161 @@
+package workflows_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/audit"
+	"github.com/countersign/countersign/internal/mask"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// The card that gave a permission says when that has ended, however it did.
+func TestCardsSayThatAGrantHasEnded(t *testing.T) {
+	t.Parallel()
+	acrossRuns(t, func(t *testing.T, w *world) {
+		w.ask("grantable a\ngrantable b")
+		for _, key := range []string{"approval-1", "approval-2"} {
+			out := w.decide(workflows.Decision{ApprovalID: w.awaitApproval(key), Verdict: workflows.VerdictApprove, By: person("grace"), GrantFor: time.Hour})
+			require.Equal(t, workflows.OutcomeRecorded, out.Outcome)
+		}
+		w.awaitTurn(1, workflows.TurnDone)
+		revoke := func(who, id string) workflows.Outcome {
+			out, err := w.control.RevokeGrant(t.Context(), w.id(), workflows.RevokeGrant{GrantID: id, By: person(who)}, who+id)
+			require.NoError(t, err)
+			return out
+		}
+		require.Equal(t, workflows.OutcomeRecorded, revoke("grace", "g1").Outcome)
+		late := revoke("heidi", "g1")
+		require.Equal(t, workflows.OutcomeAlreadyDecided, late.Outcome)
+		require.Contains(t, late.Text, "g1 was ended by @grace at ")
+		require.Equal(t, workflows.OutcomeRefused, revoke("heidi", "g9").Outcome)
+		w.eventually("the card says who revoked it", func() bool {
+			v, _ := w.view("approval-1")
+			return v.Approval.GrantEnd != nil && v.Approval.GrantEnd.By.ID == "grace"
+		})
+		v, _ := w.view("approval-2")
+		require.Nil(t, v.Approval.GrantEnd)
+		out, err := w.control.SwitchBackend(t.Context(), w.thread.ManagerID(), workflows.SwitchSession{
+			WorkflowID: w.id(), SwitchBackend: workflows.SwitchBackend{Backend: "docker", By: person("ada")},
+		}, "switch-1")
+		require.NoError(t, err)
+		require.Equal(t, workflows.OutcomeRecorded, out.Outcome, out.Text)
+		w.eventually("the card says that the move ended it", func() bool {
+			v, _ := w.view("approval-2")
+			return v.Approval.GrantEnd != nil && v.Approval.GrantEnd.Why == "the move to docker"
+		})
+	})
+}
+
+// Stopped while its sandbox opens, a turn is stopped: it has not failed, and what
+// was being made is not lost sight of.
+func TestStopWhileTheSandboxOpens(t *testing.T) {
+	t.Parallel()
+	acrossRuns(t, func(t *testing.T, w *world) {
+		w.mu.Lock()
+		w.opening = make(chan struct{})
+		w.mu.Unlock()
+		w.ask("ls")
+		w.eventually("the sandbox opens", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.inOpen })
+		out, err := w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob")}, "stop-1")
+		require.NoError(t, err)
+		require.Equal(t, workflows.OutcomeRecorded, out.Outcome)
+		card := w.awaitTurn(1, workflows.TurnStopped)
+		require.Equal(t, workflows.CallCancelled, card.Calls[0].State)
+		require.Equal(t, "bob", card.By.ID)
+		require.Empty(t, card.Error)
+		require.Zero(t, w.runs(""))
+		close(w.opening)
+		w.say("101", "ada", "pwd")
+		require.Contains(t, w.awaitAnswer(2), "ok pwd")
+		require.Equal(t, 1, w.runs(""))
+	})
+}
+
+// Messages that wait go first: a pause that they would undo at once is none.
+func TestPauseWaitsForQueuedMessages(t *testing.T) {
+	t.Parallel()
+	acrossRuns(t, func(t *testing.T, w *world) {
+		w.ask("block")
+		w.eventually("running", func() bool { return w.runs("") == 1 })
+		w.say("101", "ada", "ls")
+		w.eventually("it waits", func() bool { return w.state(w.id()).Queued == 1 })
+		out, err := w.control.Pause(t.Context(), w.id(), workflows.Pause{By: person("ada")}, "pause-1")
+		require.NoError(t, err)
+		require.Equal(t, "It pauses when the messages that wait have been answered.", out.Text)
+		_, err = w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob")}, "stop-1")
+		require.NoError(t, err)
+		require.Contains(t, w.awaitAnswer(2), "ok ls")
+		w.eventually("paused", func() bool { v, _ := w.view("header"); return v.Header.Liveness == workflows.LivenessPaused })
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		answered := -1
+		for i, key := range w.order {
+			if strings.HasSuffix(key, "#answer-2") {
+				answered = i
+			}
+			if strings.Contains(w.posts[key].Text.Text, "Paused by") {
+				require.Positive(t, answered, "it says so when it is true")
+			}
+		}
+	})
+}
+
+// Who destroys second is told who did it first.
+func TestTwoDestroy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	w.ask("ls")
+	w.awaitTurn(1, workflows.TurnDone)
+	destroy := func(who string) workflows.Outcome {
+		out, err := w.control.Destroy(t.Context(), w.thread.ManagerID(), workflows.DestroySession{WorkflowID: w.id(), By: person(who)}, "destroy-"+who)
+		require.NoError(t, err)
+		return out
+	}
+	require.Equal(t, workflows.OutcomeRecorded, destroy("ada").Outcome)
+	require.Equal(t, workflows.Outcome{Outcome: workflows.OutcomeAlreadyDecided, Text: "@ada has destroyed this session already."}, destroy("grace"))
+	require.NoError(t, w.env.Client.GetWorkflow(t.Context(), w.id(), "").Get(t.Context(), nil))
+	require.Equal(t, workflows.OutcomeAlreadyDecided, destroy("linus").Outcome)
+	require.Equal(t, 1, w.destroyed)
+}
+
+// What people cannot read as it is they cannot change: an edit would alter bytes
+// that nobody touched.
+func TestWhatIsShownEscapedIsNotEdited(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	w.ask("escaped x")
+	id := w.awaitApproval("approval-1")
+	v, _ := w.view("approval-1")
+	require.False(t, v.Approval.Editable)
+	out := w.decide(workflows.Decision{ApprovalID: id, Verdict: workflows.VerdictApprove, By: person("grace"), Edit: "ls"})
+	require.Equal(t, workflows.OutcomeNotYours, out.Outcome)
+	require.Contains(t, out.Text, "shown escaped or masked")
+	require.Zero(t, w.runs(""))
+}
+
+// What a person types with a decision is on record without secrets, whichever
+// client sent it.
+func TestReasonsAreMaskedOnRecord(t *testing.T) {
+	t.Parallel()
+	acrossRuns(t, func(t *testing.T, w *world) {
+		token := "ghp_" + strings.Repeat("a1B2c3D4e5", 4)[:36]
+		w.ask("risky x")
+		id := w.awaitApproval("approval-1")
+		w.decide(workflows.Decision{ApprovalID: id, Verdict: workflows.VerdictDeny, By: person("grace"), Reason: "use " + token + " instead"})
+		require.Contains(t, w.awaitAnswer(1), "use ghp_"+mask.Mark+" instead")
+		w.awaitTurn(1, workflows.TurnDone)
+		w.checkAudit()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		seen := false
+		for _, e := range w.audit[w.id()] {
+			require.NotContains(t, e.Text, token)
+			seen = seen || e.Kind == audit.KindVote && strings.Contains(e.Text, mask.Mark)
+		}
+		require.True(t, seen)
+	})
+}
