@@ -85,7 +85,12 @@ func newGate(base string, client *http.Client) *gate {
 func (g *gate) Do(req *http.Request) (*http.Response, error) {
 	method, ok := strings.CutPrefix(req.URL.String(), g.base)
 	if !ok {
-		return g.http.Do(req) // a response_url or an upload
+		resp, err := g.http.Do(req) // a response_url or an upload
+		var named *url.Error
+		if errors.As(err, &named) {
+			err = named.Err // whoever knows the address may use it
+		}
+		return resp, err
 	}
 	method, _, _ = strings.Cut(method, "?")
 	if _, declared := g.methods[method]; !declared && !isUpload(method) {

@@ -3,6 +3,8 @@ package slack
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -308,4 +310,16 @@ func TestMembersAreLookedUpAnew(t *testing.T) {
 	w.fake.Fail("usergroups.list", slackfake.Failure{Status: 503})
 	_, err = p.Members(t.Context(), thread, people)
 	require.Error(t, err)
+}
+
+func TestErrorsNameNoResponseURL(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true})
+	away := httptest.NewServer(nil)
+	away.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, away.URL+"/respond/secret", nil)
+	require.NoError(t, err)
+	_, err = w.app.api.gate.Do(req)
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "secret")
 }
