@@ -87,6 +87,11 @@ func benchmarks() []benchmark {
 		{name: "recovery", unit: "ms", budget: 1000, measure: benchRecovery},
 		{name: "memory_active", unit: "kB", measure: benchActive},
 		{name: "memory_parked", unit: "kB", budget: 50, measure: benchParked},
+		{name: "snapshot_first", unit: "ms", budget: 2, measure: benchSnapshotFirst},
+		{name: "snapshot_incremental", unit: "ms", budget: 0.05, measure: benchSnapshotIncremental},
+		{name: "restore", unit: "ms", measure: benchRestore},
+		{name: "fork", unit: "ms", budget: 1.5, measure: benchFork},
+		{name: "docker_exec", unit: "ms", budget: 1.5, measure: benchDockerExec},
 		{name: "wakeup", unit: "ms", budget: 3, measure: benchWakeup},
 	}
 }
