@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -30,7 +32,8 @@ func (d Dir) List(ctx context.Context, each func(snapshot.Entry) error) error {
 		return err
 	}
 	defer root.Close()
-	return walk(ctx, root, "", each)
+	w := walker{ctx: ctx, each: each, more: make(chan struct{}, runtime.GOMAXPROCS(0)-1)}
+	return w.walk(root, "")
 }
 
 func (d Dir) open() (*os.File, error) {
@@ -41,47 +44,94 @@ func (d Dir) open() (*os.File, error) {
 	return root, nil
 }
 
-// walk lists what is in an open directory, whose name with a slash is prefix.
-func walk(ctx context.Context, dir *os.File, prefix string, each func(snapshot.Entry) error) error {
+// walker lists directories, several at a time where there are processors for it:
+// most of the time goes to the kernel.
+type walker struct {
+	ctx  context.Context
+	more chan struct{} // holds what walks besides the first
+	mu   sync.Mutex    // held while each is called
+	each func(snapshot.Entry) error
+}
+
+// walk lists what is in an open directory, whose name with a slash is prefix, and
+// returns when all below it is listed.
+func (w *walker) walk(dir *os.File, prefix string) error {
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", prefix, err)
 	}
+	found := make([]snapshot.Entry, 0, len(names))
 	for _, name := range names {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		e, ok, err := stat(int(dir.Fd()), name)
-		if err != nil || !ok {
-			if err != nil {
-				return fmt.Errorf("looking at %s%s: %w", prefix, name, err)
-			}
+		if err != nil {
+			return fmt.Errorf("looking at %s%s: %w", prefix, name, err)
+		}
+		if ok {
+			e.Name = prefix + name
+			found = append(found, e)
+		}
+	}
+	if err := w.tell(found); err != nil {
+		return err
+	}
+	var below sync.WaitGroup
+	errs := make(chan error, 1)
+	for i := range found {
+		if found[i].Kind != snapshot.Dir {
 			continue
 		}
-		e.Name = prefix + name
-		if err := each(e); err != nil {
-			return err
+		select {
+		case w.more <- struct{}{}:
+			below.Go(func() {
+				defer func() { <-w.more }()
+				if err := w.descend(dir, found[i].Name); err != nil {
+					select {
+					case errs <- err:
+					default:
+					}
+				}
+			})
+			continue
+		default:
 		}
-		if e.Kind == snapshot.Dir {
-			if err := descend(ctx, dir, name, e, each); err != nil {
-				return err
-			}
+		if err = w.descend(dir, found[i].Name); err != nil {
+			break
+		}
+	}
+	below.Wait()
+	select {
+	case other := <-errs:
+		err = errors.Join(err, other)
+	default:
+	}
+	return err
+}
+
+func (w *walker) tell(found []snapshot.Entry) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	for _, e := range found {
+		if err := w.each(e); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func descend(ctx context.Context, dir *os.File, name string, e snapshot.Entry, each func(snapshot.Entry) error) error {
-	sub, shut, err := openAt(dir, name, unix.O_DIRECTORY)
+func (w *walker) descend(dir *os.File, name string) error {
+	sub, shut, err := openAt(dir, path.Base(name), unix.O_DIRECTORY)
 	if err != nil {
 		if gone(err) {
 			return nil
 		}
-		return fmt.Errorf("listing %s: %w", e.Name, err)
+		return fmt.Errorf("listing %s: %w", name, err)
 	}
 	defer sub.Close()
 	defer shut()
-	return walk(ctx, sub, e.Name+"/", each)
+	return w.walk(sub, name+"/")
 }
 
 // stat tells what is at a name; false for what is not kept or not there.

@@ -1,6 +1,10 @@
 package snapshot
 
-import "path"
+import (
+	"cmp"
+	"path"
+	"slices"
+)
 
 // change is what must be stored for a tree to be made from an earlier one.
 type change struct {
@@ -31,69 +35,88 @@ func (c *change) bytes() (n int64) {
 // diff compares two trees, each in the order of names. All names of a file are
 // stored in one layer, and so are the directories above whatever is stored.
 func diff(was, is []Entry) change {
-	old := make(map[string]*Entry, len(was))
-	for i := range was {
-		old[was[i].Name] = &was[i]
-	}
-	changed := make([]bool, len(is))
-	kept := make(map[string]int, len(is))
-	shared := map[uint64]bool{} // inodes of several names, one of which has changed
-	any := false
-	for i := range is {
-		e := &is[i]
-		kept[e.Name] = i
-		before, ok := old[e.Name]
-		if ok && e.same(before) {
-			continue
-		}
-		changed[i], any = true, true
-		if e.Kind == File && e.Links > 1 {
-			shared[e.Inode] = true
-		}
-		if ok && before.Kind == File && before.Links > 1 {
-			shared[before.Inode] = true
+	d := differ{is: is, changed: make([]bool, len(is)), shared: map[uint64]bool{}}
+	var gone []*Entry
+	i, j := 0, 0
+	for i < len(was) || j < len(is) {
+		switch {
+		case j == len(is) || i < len(was) && was[i].Name < is[j].Name:
+			gone = append(gone, &was[i])
+			d.share(&was[i])
+			i++
+		case i == len(was) || is[j].Name < was[i].Name:
+			d.change(j)
+			j++
+		default:
+			if !is[j].same(&was[i]) {
+				d.change(j)
+				d.share(&was[i])
+			}
+			i++
+			j++
 		}
 	}
 	var c change
-	for i := range was {
-		e := &was[i]
-		if _, ok := kept[e.Name]; ok {
-			continue
-		}
-		if e.Kind == File && e.Links > 1 {
-			shared[e.Inode] = true
-		}
-		// Below what is gone or is no directory any more, all is gone anyway.
-		at, ok := kept[path.Dir(e.Name)]
-		if path.Dir(e.Name) == "." || ok && is[at].Kind == Dir {
-			c.gone = append(c.gone, e.Name)
-		}
-	}
-	if !any && len(c.gone) == 0 && len(shared) == 0 {
+	if !d.any && len(gone) == 0 {
 		return c
 	}
-	for _, name := range c.gone {
-		if i, ok := kept[path.Dir(name)]; ok {
-			changed[i] = true
+	for _, e := range gone {
+		// Below what is gone or is no directory any more, all is gone anyway.
+		dir := path.Dir(e.Name)
+		at, ok := d.find(dir)
+		if ok && is[at].Kind == Dir {
+			d.changed[at] = true
+		} else if dir != "." {
+			continue
 		}
+		c.gone = append(c.gone, e.Name)
 	}
-	c.collect(is, changed, kept, shared)
+	c.collect(&d)
 	return c
 }
 
-func (c *change) collect(is []Entry, changed []bool, kept map[string]int, shared map[uint64]bool) {
-	for i := range is {
-		if e := &is[i]; e.Kind == File && e.Links > 1 && shared[e.Inode] {
-			changed[i] = true
+// differ is a comparison of trees.
+type differ struct {
+	is      []Entry
+	changed []bool // of is
+	any     bool
+	shared  map[uint64]bool // inodes of several names, one of which has changed
+}
+
+func (d *differ) change(i int) {
+	d.changed[i], d.any = true, true
+	d.share(&d.is[i])
+}
+
+func (d *differ) share(e *Entry) {
+	if e.Kind == File && e.Links > 1 {
+		d.shared[e.Inode] = true
+	}
+}
+
+func (d *differ) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(d.is, name, func(e Entry, name string) int { return cmp.Compare(e.Name, name) })
+}
+
+func (c *change) collect(d *differ) {
+	is, changed := d.is, d.changed
+	if len(d.shared) > 0 {
+		for i := range is {
+			if e := &is[i]; e.Kind == File && e.Links > 1 && d.shared[e.Inode] {
+				changed[i] = true
+			}
 		}
 	}
 	for i := range is {
-		if changed[i] {
-			for dir := path.Dir(is[i].Name); dir != "."; dir = path.Dir(dir) {
-				if at, ok := kept[dir]; ok {
-					changed[at] = true
-				}
+		if !changed[i] {
+			continue
+		}
+		for dir := path.Dir(is[i].Name); dir != "."; dir = path.Dir(dir) {
+			at, ok := d.find(dir)
+			if !ok || changed[at] && at < i {
+				break
 			}
+			changed[at] = true
 		}
 	}
 	first := map[uint64]string{}
