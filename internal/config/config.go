@@ -200,7 +200,7 @@ type Discord struct {
 	APIURL        string `key:"api_url" default:"https://discord.com/api/v10" doc:"Base of the REST API, with its version."`
 	GatewayURL    string `key:"gateway_url" default:"" shown:"asked of the API" doc:"Gateway to connect to instead of the one that the API names."`
 
-	Guilds         []string      `key:"guilds" default:"" shown:"none: everywhere" doc:"IDs of the servers where the commands are registered, at once; without any they are registered globally."`
+	Guilds         []string      `key:"guilds" default:"" shown:"all" doc:"IDs of the servers that are served; the commands are registered there, at once, instead of globally."`
 	MessageContent bool          `key:"message_content" default:"true" doc:"Whether messages without a mention are read, which needs the Message Content intent. Without it only mentions and commands reach a session."`
 	Channels       []string      `key:"channels" default:"" shown:"all" doc:"IDs of the channels where sessions may start."`
 	Starters       []string      `key:"starters" default:"" shown:"everybody" doc:"IDs of people, and IDs or names of roles, who may start sessions."`

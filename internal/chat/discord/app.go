@@ -47,8 +47,8 @@ type Config struct {
 	// MentionsOnly: only messages that mention the bot are messages to a session,
 	// though others could be read.
 	MentionsOnly bool
-	// Guilds are the IDs of the servers where the commands are registered, at once;
-	// empty registers them everywhere.
+	// Guilds are the IDs of the servers that are served; the commands are registered
+	// there, at once. Empty serves and registers everywhere.
 	Guilds []string
 	// Channels are the IDs of channels where sessions may start; empty is all.
 	Channels []string
@@ -150,6 +150,8 @@ type identity struct {
 	Flags int
 	// Key is the application's public key.
 	Key string
+	// Public: anybody may invite the bot to their server.
+	Public bool
 }
 
 // Connect asks Discord who the token speaks for. An error that wraps [ErrRefused]
@@ -186,6 +188,8 @@ func (a *api) identify(ctx context.Context) (identity, error) {
 		ID    string `json:"id"`
 		Flags int    `json:"flags"`
 		Key   string `json:"verify_key"`
+		// Public is absent in answers of other servers.
+		Public bool `json:"bot_public"`
 	}
 	err := a.call(ctx, http.MethodGet, "/applications/@me", nil, &app)
 	if status(err) == http.StatusUnauthorized {
@@ -201,7 +205,7 @@ func (a *api) identify(ctx context.Context) (identity, error) {
 	if app.ID == "" || me.ID == "" || !me.Bot {
 		return identity{}, fmt.Errorf("%w: discord.token is no bot's token", ErrRefused)
 	}
-	return identity{App: app.ID, Bot: me.ID, Name: me.Name, Flags: app.Flags, Key: app.Key}, nil
+	return identity{App: app.ID, Bot: me.ID, Name: me.Name, Flags: app.Flags, Key: app.Key, Public: app.Public}, nil
 }
 
 // Application is the application's ID, which names the chat queue.

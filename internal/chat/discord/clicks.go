@@ -85,7 +85,9 @@ func (c *call) decide(ctx context.Context, r ref, k chat.Click) (chat.ClickReply
 		case err == nil && r.Reviewed:
 			k.Digest = now.Digest
 		case r.Reviewed:
-			return chat.ClickReply{}, fmt.Errorf("reading what was reviewed: %w", err)
+			// It is decided, or cannot be read now: the beginning of a digest is none,
+			// so the session answers how it stands, and takes it for nothing else.
+			k.Digest = r.Digest
 		}
 	}
 	reply, err := c.app.plain.Click(ctx, k)

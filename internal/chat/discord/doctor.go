@@ -46,6 +46,7 @@ func Doctor(ctx context.Context, cfg Config, client *http.Client) []chat.Check {
 	if !ok {
 		return d.checks
 	}
+	d.public(id)
 	d.intents(id)
 	d.interactions(id)
 	d.gateway(ctx)
@@ -86,6 +87,19 @@ func (d *doctor) application(ctx context.Context) (identity, bool) {
 	}
 	d.add("application", chat.CheckOK, "Application "+id.App+"; its queue is chat/discord/"+id.App+".", "")
 	return id, true
+}
+
+// public warns of a bot that anybody may invite: their members could give tasks.
+func (d *doctor) public(id identity) {
+	switch {
+	case len(d.cfg.Guilds) > 0:
+		d.add("served servers", chat.CheckOK, "Only those that discord.guilds names: "+strings.Join(d.cfg.Guilds, ", ")+".", "")
+	case id.Public:
+		d.add("served servers", chat.CheckWarning, "Anybody may invite this bot to their server, and its members may then give it tasks.",
+			"Switch “Public Bot” off on the application's page “Bot”, or name the servers in discord.guilds.")
+	default:
+		d.add("served servers", chat.CheckOK, "All that its owner invites it to.", "")
+	}
 }
 
 func (d *doctor) intents(id identity) {

@@ -41,7 +41,9 @@ func TestDoctor(t *testing.T) {
 		"no permission": {fake: discordfake.Options{Permissions: discordfake.ViewChannel}, change: func(_ *Config, f *discordfake.Server) {
 			f.AddRole(guild, discordfake.Role{ID: guild, Name: "@everyone", Permissions: discordfake.ViewChannel})
 		}, want: map[string]string{"server Fake": chat.CheckFailed}, text: "Create Public Threads"},
-		"not invited": {change: func(_ *Config, f *discordfake.Server) { f.RemoveMember(guild, discordfake.BotUser) }, want: map[string]string{"servers": chat.CheckFailed}, text: "in no server"},
+		"not invited":           {change: func(_ *Config, f *discordfake.Server) { f.RemoveMember(guild, discordfake.BotUser) }, want: map[string]string{"servers": chat.CheckFailed}, text: "in no server"},
+		"anybody may invite it": {fake: discordfake.Options{PublicBot: true}, want: map[string]string{"served servers": chat.CheckWarning}, text: "Public Bot"},
+		"one server is served":  {change: func(c *Config, _ *discordfake.Server) { c.Guilds = []string{guild} }, want: map[string]string{"served servers": chat.CheckOK}, text: guild},
 		"another server": {change: func(c *Config, _ *discordfake.Server) { c.Guilds = []string{"1000000000000000098"} },
 			want: map[string]string{"servers": chat.CheckFailed}, text: "1000000000000000098"},
 		"no approvers": {change: func(c *Config, _ *discordfake.Server) { c.Approvers = nil }, want: map[string]string{"server Fake approvers": chat.CheckWarning}, text: "risky commands are refused"},

@@ -142,6 +142,17 @@ func TestWhoMayStartWhere(t *testing.T) {
 	require.Equal(t, grace, one[workflows.SessionRequest](w, "RequestSession").By.ID)
 }
 
+func TestOnlyServedServers(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{config: func(c *Config) { c.Guilds = []string{"1000000000000000098"} }, before: func(w *world) {
+		w.fake.AddGuild("1000000000000000098", "Served")
+		w.fake.AddMember("1000000000000000098", discordfake.BotUser)
+	}})
+	w.fake.Say(ada, general, bot+" do it")
+	require.Contains(t, w.last(general).Content, "does not work in this server")
+	require.Empty(t, w.sessions.Asked("RequestSession"))
+}
+
 func TestAnUnknownComponentHidesNothing(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{})

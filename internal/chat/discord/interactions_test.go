@@ -249,6 +249,23 @@ func TestReview(t *testing.T) {
 	require.Equal(t, "production is down", d.Reason)
 }
 
+// TestReviewOfADecidedRequest: the session answers how it stands.
+func TestReviewOfADecidedRequest(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	s := w.session()
+	card := w.approval(s, nil)
+	i := w.click(grace, s.ID, card, "Review…")
+	require.Contains(t, w.said(i), "rm -rf build")
+	m, _ := i.Message()
+	w.sessions.SetView(workflows.MessageView{Key: "approval-1"})
+	w.sessions.Answer = workflows.Outcome{Outcome: workflows.OutcomeAlreadyDecided, Text: "@ada already denied this at 15:07 UTC."}
+	click := w.click(grace, s.ID, m.ID, "Approve once")
+	w.until("the answer", func() bool { return len(click.Followups()) == 1 })
+	require.Contains(t, click.Followups()[0].Content, "already denied")
+	require.Equal(t, "0123456789abcdef", one[workflows.Decision](w, "Decide").Digest, "it is no whole digest, and so approves nothing")
+}
+
 func TestALongCommandIsApprovedFromReviewOnly(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{})

@@ -183,6 +183,9 @@ func (a *App) allow(ctx context.Context, by workflows.Actor, verb chat.Verb, t w
 	if err := a.mayDrive(by); err != nil {
 		return err
 	}
+	if len(a.cfg.Guilds) > 0 && !slices.Contains(a.cfg.Guilds, t.Team) {
+		return forbidden("server_refused", "Countersign does not work in this server.", "Ask whoever set it up.")
+	}
 	starts := verb == chat.VerbNew || verb == chat.VerbFork || (verb == chat.VerbRun && t.ID == "")
 	if starts {
 		if err := a.mayStart(ctx, by, t); err != nil {

@@ -50,7 +50,7 @@ func (s *Server) getApplication(*request) (any, *refusal) {
 		flags = 0
 	}
 	return object{
-		"id": AppID, "name": BotName, "icon": nil, "description": "", "bot_public": false, "bot_require_code_grant": false,
+		"id": AppID, "name": BotName, "icon": nil, "description": "", "bot_public": s.opt.PublicBot, "bot_require_code_grant": false,
 		"verify_key": s.PublicKey(), "flags": flags, "team": nil, "bot": s.userObject(BotUser), "interactions_endpoint_url": nil,
 		"owner": s.userObject(Ada), "summary": "",
 	}, nil

@@ -44,6 +44,8 @@ type Options struct {
 	// NoMessageContent is an application without the message content intent:
 	// identifying with it is refused, and REST empties others' messages too.
 	NoMessageContent bool
+	// PublicBot is an application that anybody may invite.
+	PublicBot bool
 	// NoRates switches the buckets and the global limit off.
 	NoRates bool
 	// Buckets replace limits by route, such as "POST /channels/{channel}/messages".
