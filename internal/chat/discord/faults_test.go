@@ -212,3 +212,13 @@ func TestErrorsHoldNoToken(t *testing.T) {
 		require.NotContains(t, err.Error(), token)
 	}
 }
+
+// TestNoTokenInErrors: an interaction's token answers in our name for 15 minutes.
+func TestNoTokenInErrors(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true})
+	w.fake.Close()
+	err := w.app.api.call(t.Context(), "POST", "/webhooks/1/aW50ZXJhY3Rpb24", map[string]string{"content": "x"}, nil)
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "aW50ZXJhY3Rpb24")
+}
