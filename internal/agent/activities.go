@@ -12,6 +12,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
+	"github.com/countersign/countersign/internal/agent/mcptools"
 	"github.com/countersign/countersign/internal/agent/offline"
 	"github.com/countersign/countersign/internal/agent/tooloutput"
 	"github.com/countersign/countersign/internal/agent/transcript"
@@ -53,6 +54,10 @@ type Options struct {
 	// knows; else each request holds the whole conversation. Background, with it,
 	// lets a response go on without its reader, so that a retry fetches it.
 	Stored, Background bool
+	// MCP reaches tools of MCP servers, and Gate judges their calls; without MCP
+	// there are none.
+	MCP  *mcptools.Hub
+	Gate ToolGate
 	// Timeouts are told to the model; 0 takes the defaults of the settings.
 	Timeouts Timeouts
 	// Budgets are held before each call; Rules then says who may raise one.
@@ -87,6 +92,8 @@ type Activities struct {
 	prices       map[string]Price
 	stored       bool
 	background   bool
+	mcp          *mcptools.Hub
+	gate         ToolGate
 	timeouts     Timeouts
 	budgets      Budgets
 	rules        func(tier, channel string) workflows.ApprovalRule
@@ -117,6 +124,8 @@ func New(o Options) (*Activities, error) {
 		prices:       o.Prices,
 		stored:       o.Stored,
 		background:   o.Stored && o.Background,
+		mcp:          o.MCP,
+		gate:         o.Gate,
 		timeouts:     o.Timeouts,
 		budgets:      o.Budgets,
 		rules:        o.Rules,
@@ -151,6 +160,9 @@ type Registry interface {
 // Register adds the activities to a worker under their public names.
 func (a *Activities) Register(r Registry) {
 	r.RegisterActivityWithOptions(a.CallModel, activity.RegisterOptions{Name: workflows.ActivityCallModel})
+	r.RegisterActivityWithOptions(a.JudgeMCPCall, activity.RegisterOptions{Name: workflows.ActivityJudgeMCP})
+	r.RegisterActivityWithOptions(a.CheckMCPBinding, activity.RegisterOptions{Name: workflows.ActivityBindingMCP})
+	r.RegisterActivityWithOptions(a.RunMCPCall, activity.RegisterOptions{Name: workflows.ActivityRunMCP})
 }
 
 // Transcripts is the store that the activities write to.
@@ -214,7 +226,7 @@ func (a *Activities) callModel(ctx context.Context, in workflows.ModelInput, b *
 	if err != nil {
 		return workflows.ModelResult{}, err
 	}
-	read := &reader{texts: a.texts, mask: a.mask, in: in, model: model, at: time.Now().UTC(), used: callIDs(q.records), stored: a.stored && a.client(model).can(model, canKeep)}
+	read := &reader{acts: a, texts: a.texts, mask: a.mask, in: in, model: model, at: time.Now().UTC(), used: callIDs(q.records), stored: a.stored && a.client(model).can(model, canKeep)}
 	if err := read.response(ctx, response); err != nil {
 		return workflows.ModelResult{}, err
 	}

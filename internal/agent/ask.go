@@ -59,7 +59,7 @@ func (a *Activities) ask(ctx context.Context, q question, b *beat) (*responses.R
 		if len(s.items) == 0 { // a response needs something to respond to
 			s = sending{items: replay(past, q.model, withReasoning, 0)}
 		}
-		response, err := c.call(ctx, a.request(c, q, s), b)
+		response, err := c.call(ctx, a.request(ctx, c, q, s), b)
 		var refused *refusal
 		if err == nil || try == maxTries || !errors.As(err, &refused) {
 			return response, err
@@ -108,12 +108,12 @@ func lastStored(records []transcript.Record, model string) (id string, from int)
 
 // request builds a request. Its beginning (instructions, tools, history) is the
 // same from call to call, which the server's cache needs.
-func (a *Activities) request(c *client, q question, s sending) responses.ResponseNewParams {
+func (a *Activities) request(ctx context.Context, c *client, q question, s sending) responses.ResponseNewParams {
 	p := responses.ResponseNewParams{
 		Model:             q.model,
 		Instructions:      param.NewOpt(instructions(q.in.Sandbox, a.timeouts)),
 		Input:             responses.ResponseNewParamsInputUnion{OfInputItemList: inputList(s.items)},
-		Tools:             tools(),
+		Tools:             a.allTools(ctx, q.model),
 		ParallelToolCalls: param.NewOpt(true),
 		Store:             param.NewOpt(a.stored && !q.mute && c.can(q.model, canKeep)),
 		PromptCacheKey:    param.NewOpt(cacheKey(q.in.WorkflowID)),

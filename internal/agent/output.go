@@ -40,6 +40,7 @@ var (
 // reader turns a response into records, calls and text. It never fails because
 // of what the model wrote.
 type reader struct {
+	acts  *Activities
 	texts texts
 	mask  *mask.Masker
 	in    workflows.ModelInput
@@ -160,7 +161,10 @@ func (r *reader) call(ctx context.Context, o *orderedObject, it outputItemFields
 	if json.Unmarshal(it.Arguments, &arguments) != nil {
 		arguments = string(it.Arguments) // some servers send the object itself
 	}
-	shown, bad := checkCall(it.Name, arguments)
+	tool, shown, bad, isMCP := r.acts.mcpCall(ctx, it.Name, arguments)
+	if !isMCP {
+		shown, bad = checkCall(it.Name, arguments)
+	}
 	if it.Status == "incomplete" {
 		bad = "The call was cut short before its arguments were whole."
 	}
@@ -175,7 +179,10 @@ func (r *reader) call(ctx context.Context, o *orderedObject, it outputItemFields
 		r.refuseSurplus(id)
 		return nil
 	}
-	call := workflows.ToolCall{CallID: id, Tool: cut(clean(it.Name), 64), Bad: bad}
+	call := workflows.ToolCall{CallID: id, Tool: cut(clean(it.Name), 64), MCP: tool, Bad: bad}
+	if isMCP {
+		call.Tool = cut(tool.Name(), 100)
+	}
 	call.Shown = cut(r.mask.Text(clean(shown)), workflows.MaxShownCommand)
 	if bad != "" {
 		call.Shown = cut(r.mask.Text(clean(it.Name+" "+arguments)), workflows.MaxShownCommand/4)

@@ -59,6 +59,7 @@ var banned = []struct{ from, to, reason string }{
 	{"internal/workflows", "github.com/bwmarrin/discordgo", "workflow code is deterministic and calls no chat service"},
 	{"internal/workflows", "mvdan.cc/sh", "the verdict comes from an activity and is recorded"},
 	{"internal/workflows", module + "/internal/config", "workflows get their settings as recorded input"},
+	{"internal/workflows", "github.com/modelcontextprotocol", "workflow code is deterministic and calls no server"},
 	{"internal/policy", "net", "policy is pure functions over facts passed in"},
 	{"internal/policy", "go.temporal.io", "policy is pure functions over facts passed in"},
 	{"internal/chat", "github.com/openai/openai-go", "the chat side never calls the model"},

@@ -51,6 +51,7 @@ type Config struct {
 	Drain     Drain     `key:"drain"`
 	OpenAI    OpenAI    `key:"openai"`
 	Budget    Budget    `key:"budget"`
+	MCP       MCP       `key:"mcp"`
 	Sandbox   Sandbox   `key:"sandbox"`
 	Policy    Policy    `key:"policy"`
 	Approvals Approvals `key:"approvals"`
@@ -124,6 +125,12 @@ type OpenAI struct {
 // or there is neither a key nor another base URL to call.
 func (o OpenAI) Offline() bool {
 	return o.Model == ModelOffline || (!o.APIKey.IsSet() && o.BaseURL == "")
+}
+
+// MCP are servers whose tools the model may call, each call judged by the gate.
+type MCP struct {
+	Servers Table    `key:"servers" default:"" shown:"none" doc:"Tool servers: NAME.command (run by the worker, words divided by blanks) or NAME.url (streamable HTTP); NAME.env lists variables of the worker that the command gets, NAME.timeout bounds a call (60s)."`
+	Tokens  []Secret `key:"tokens" shown:"none" doc:"NAME=token for each server that wants a bearer token."`
 }
 
 // Budget is what turns may take before an approver is asked to raise it.

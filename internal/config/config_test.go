@@ -91,6 +91,7 @@ func TestEveryKeyFromEverySource(t *testing.T) {
 		"slack.listen": "127.0.0.1:1", "slack.api_url": "http://h/api/", "discord.api_url": "http://h/v10",
 		"discord.gateway_url": "ws://h/", "temporal.tls.enabled": "true",
 		"discord.message_content": "false", "discord.public_key": strings.Repeat("0a", 32), "discord.listen": "127.0.0.1:1",
+		"mcp.servers": "docs.command=docs-server", "mcp.tokens": "docs=one",
 		"openai.windows": "m=9000", "openai.prices": "m.input=1,m.output=2", "openai.compact_at": "50",
 		"sandbox.docker.cpus": "0.5", "sandbox.docker.memory_mb": "99", "budget.turn": "1", "budget.session": "2", "budget.person_day": "3",
 		"workspaces": "{api: {setup: [make]}}", "sandbox.roots": "/srv",
@@ -112,6 +113,9 @@ func TestEveryKeyFromEverySource(t *testing.T) {
 		extra := map[string]string{}
 		if f.Key == "slack.bot_token" {
 			extra["slack.app_token"] = "xapp-1"
+		}
+		if f.Key == "mcp.tokens" {
+			extra["mcp.servers"] = "docs.url=http://h/mcp"
 		}
 		if f.Key == "discord.listen" {
 			extra["discord.public_key"] = samples["discord.public_key"]

@@ -19,7 +19,7 @@ type Snapshot struct {
 }
 
 // shared are the beginnings of the keys that a snapshot carries.
-var shared = []string{"blob.", "openai.", "budget.", "sandbox.", "policy.", "approvals.", "web.listen", "workspaces"}
+var shared = []string{"blob.", "openai.", "budget.", "mcp.", "sandbox.", "policy.", "approvals.", "web.listen", "workspaces"}
 
 // Snapshot returns c's settings for a worker. The address and namespace are
 // the caller's, since c knows nothing of an embedded server. The model is

@@ -46,6 +46,7 @@ func (c *Config) finish() Faults {
 	}
 	k.atLeastOne("worker.cached_sessions", c.Worker.CachedSessions)
 	c.checkModel(k)
+	c.checkMCP(k)
 	c.checkSandbox(k)
 	for _, f := range c.Workspaces.Check(c.Backends()) {
 		k.fault("workspaces."+f.Key, "%s", f.Problem)

@@ -7,12 +7,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/countersign/countersign/internal/agent/agenttest/mcptest"
 )
 
 // bin is the directory of the executables under test.
 var bin string
 
 func TestMain(m *testing.M) {
+	mcptest.Main()
 	flag.Parse()
 	// The tests wait for processes most of the time: more of them run at once
 	// than there are processors, unless the caller has chosen.

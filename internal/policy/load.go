@@ -268,12 +268,16 @@ func (p *Policy) readRules(r *reader, n ast.Node) {
 	for _, v := range seq.Values {
 		before := len(r.errs)
 		ru := r.rule(v)
-		for _, have := range p.rules {
+		for _, have := range slices.Concat(p.rules, p.toolRules) {
 			if have.id == ru.id && ru.id != "" {
 				r.fault(v, "rule %q is defined twice, first at line %d", ru.id, have.line)
 			}
 		}
-		if len(r.errs) == before {
+		switch {
+		case len(r.errs) != before:
+		case ru.tool != nil:
+			p.toolRules = append(p.toolRules, ru)
+		default:
 			p.rules = append(p.rules, ru)
 		}
 	}
@@ -311,6 +315,8 @@ func (r *reader) rule(n ast.Node) *rule {
 			ru.isolated = &b.Value
 		case "argv":
 			ru.argv = r.list(v)
+		case "tool":
+			ru.tool = r.list(v)
 		case "tier":
 			ru.tier = r.tier(v)
 		case "reason":
@@ -335,6 +341,11 @@ func (r *reader) checkRule(n ast.Node, ru *rule) {
 		r.fault(n, "a rule needs an id")
 	case ru.tier < Safe:
 		r.fault(n, "rule %q has no tier", ru.id)
+	case ru.tool != nil:
+		if what := ru.checkTool(); what != "" {
+			r.fault(n, "rule %q %s", ru.id, what)
+		}
+		return
 	case ru.argv == nil && ru.tier < Risky:
 		r.fault(n, "rule %q would lower commands to %s without naming their exact shape: give argv", ru.id, ru.tier)
 	case ru.argv != nil && len(ru.argv) == 0:

@@ -25,6 +25,7 @@ type Policy struct {
 	scratchDirs                    []string
 	stdinPrograms                  map[string]Tier
 	rules                          []*rule
+	toolRules                      []*rule
 }
 
 // Version is a digest of the policy's content: the built-in tables' revision

@@ -18,6 +18,7 @@ type rule struct {
 	backend  []string
 	isolated *bool
 	argv     []string
+	tool     []string // of servers, "mcp:server/tool"; then nothing else is set
 	tier     Tier
 	reason   string
 }

@@ -128,10 +128,21 @@ type ToolCall struct {
 	// Shown is the command, or "write_file path", unescaped, cut to
 	// MaxShownCommand bytes.
 	Shown string `json:"shown"`
+	// MCP is set where a tool of an MCP server is called.
+	MCP *MCPTool `json:"mcp,omitempty"`
 	// Bad says what is wrong with a call that cannot be carried out; it is
 	// answered with this sentence and never judged.
 	Bad string `json:"bad,omitempty"`
 }
+
+// MCPTool names a tool of an MCP server, as the settings and the server do.
+type MCPTool struct {
+	Server string `json:"server"`
+	Tool   string `json:"tool"`
+}
+
+// Name is how policy and people name the tool.
+func (m MCPTool) Name() string { return "mcp:" + m.Server + "/" + m.Tool }
 
 // ShellArgs are the arguments of [ToolShell].
 type ShellArgs struct {

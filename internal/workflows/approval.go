@@ -72,6 +72,9 @@ func (s *session) hold(ctx workflow.Context, c *Call, rule ApprovalRule) *Approv
 func (s *session) showApproval(ctx workflow.Context, c *Call, a *Approval, v *ApprovalView) {
 	v.ID, v.State, v.CallID, v.Digest = a.ID, ApprovalPending, c.ID, a.Digest
 	v.Cwd, v.Backend, v.Workspace = c.Judgement.Cwd, s.st.Backend, s.st.Workspace
+	if c.MCP != nil {
+		v.Backend, v.Workspace = "MCP server "+c.MCP.Server, ""
+	}
 	v.takes(a.Rule)
 	v.RequestedBy = s.st.Turn.Requesters
 	v.ExpiresAt = a.CreatedAt.Add(a.Rule.TTL)

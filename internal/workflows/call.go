@@ -27,7 +27,7 @@ func (s *session) runCalls(ctx workflow.Context) {
 	if open == 0 {
 		return
 	}
-	if !s.openSandbox(ctx) {
+	if t.needsSandbox() && !s.openSandbox(ctx) {
 		return
 	}
 	for _, c := range t.Calls {
@@ -195,8 +195,8 @@ func (s *session) cancelCalls(ctx workflow.Context) {
 
 // ask runs one of the gate's activities until it ends, or until it is not wanted
 // any more: then it is given up, which is an error.
-func (s *session) ask(ctx workflow.Context, name string, in, out any, wanted func() bool) error {
-	actx, cancel := workflow.WithCancel(gateOptions(ctx, s.st.Sandbox.Queue))
+func (s *session) ask(ctx workflow.Context, queue, name string, in, out any, wanted func() bool) error {
+	actx, cancel := workflow.WithCancel(gateOptions(ctx, queue))
 	defer cancel()
 	f := workflow.ExecuteActivity(actx, name, in)
 	_ = workflow.Await(ctx, func() bool { return f.IsReady() || !wanted() })
@@ -221,7 +221,11 @@ func (s *session) runCall(ctx workflow.Context, c *Call) {
 		case CallAwaiting:
 			s.await(ctx, c)
 		case CallRunning:
-			s.runTool(ctx, c)
+			if c.MCP != nil {
+				s.runMCP(ctx, c)
+			} else {
+				s.runTool(ctx, c)
+			}
 		}
 	}
 }
@@ -242,9 +246,9 @@ func (s *session) judge(ctx workflow.Context, c *Call) {
 		s.step(ctx)
 		return
 	}
-	sb := *s.st.Sandbox
+	queue, sb, judge, _ := s.gate(c)
 	var j Judgement
-	err := s.ask(ctx, ActivityJudgeToolCall, JudgeInput{
+	err := s.ask(ctx, queue, judge, JudgeInput{
 		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Channel: s.st.Thread.Channel,
 	}, &j, s.notStopped)
 	if !s.notStopped() {

@@ -125,7 +125,7 @@ func (s *session) edit(ctx workflow.Context, a *Approval, d Decision) (Outcome, 
 	defer func() { a.Editing = false }()
 	sb := *s.st.Sandbox
 	var j Judgement
-	err := s.ask(ctx, ActivityJudgeToolCall, JudgeInput{
+	err := s.ask(ctx, sb.Queue, ActivityJudgeToolCall, JudgeInput{
 		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Channel: s.st.Thread.Channel, Edit: d.Edit,
 	}, &j, func() bool { return a.State == ApprovalPending })
 	switch {

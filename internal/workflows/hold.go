@@ -106,9 +106,9 @@ func (s *session) verify(ctx workflow.Context, c *Call, a *Approval) {
 		s.start(ctx, c)
 		return
 	}
-	sb := *s.st.Sandbox
+	queue, sb, _, binding := s.gate(c)
 	var res BindingResult
-	err := s.ask(ctx, ActivityCheckBinding, BindingInput{
+	err := s.ask(ctx, queue, binding, BindingInput{
 		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Digest: a.Digest, Tier: c.Judgement.Tier, Channel: s.st.Thread.Channel,
 	}, &res, s.notStopped)
 	if !s.notStopped() || a.State != ApprovalPending {

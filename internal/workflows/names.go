@@ -67,6 +67,12 @@ const (
 
 	ActivityCallModel = "CallModel"
 
+	// Activities about tools of MCP servers: like their namesakes below, without a
+	// sandbox.
+	ActivityJudgeMCP   = "JudgeMCPCall"
+	ActivityBindingMCP = "CheckMCPBinding"
+	ActivityRunMCP     = "RunMCPCall"
+
 	ActivityOpenSandbox    = "OpenSandbox"
 	ActivityJudgeToolCall  = "JudgeToolCall"
 	ActivityCheckBinding   = "CheckBinding"

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/countersign/countersign/internal/agent"
+	"github.com/countersign/countersign/internal/agent/mcptools"
 	"github.com/countersign/countersign/internal/agent/tooloutput"
 	"github.com/countersign/countersign/internal/control"
 	"github.com/countersign/countersign/internal/mask"
@@ -26,10 +27,16 @@ import (
 
 // parts lists what this worker serves, queue by queue.
 func (a *App) parts(ctx context.Context) ([]part, error) {
+	gate, err := a.gate()
+	if err != nil {
+		return nil, err
+	}
+	a.tools = mcptools.New(a.mcpServers(), a.Log)
 	models, err := agent.New(agent.Options{
 		Blobs: a.store, APIKey: a.Config.OpenAI.APIKey, BaseURL: a.Config.OpenAI.BaseURL,
 		Model: a.Config.OpenAI.Model, Stored: a.Config.OpenAI.State == "server", Background: a.Config.OpenAI.Background,
 		Windows: a.Config.OpenAI.ModelWindows(), CompactAt: a.Config.OpenAI.CompactAt, Prices: a.prices(),
+		MCP: a.tools, Gate: gate,
 		Timeouts: agent.Timeouts{Shell: a.Config.Sandbox.Timeout.Shell, Install: a.Config.Sandbox.Timeout.Install},
 		Budgets:  agent.Budgets(a.Config.Budget.Limits()), Rules: a.rule,
 		Mask: a.masker(), Logger: a.Log,
@@ -37,7 +44,7 @@ func (a *App) parts(ctx context.Context) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	boxes, err := a.sandboxes(ctx)
+	boxes, err := a.sandboxes(ctx, gate)
 	if err != nil {
 		return nil, err
 	}
@@ -49,6 +56,15 @@ func (a *App) parts(ctx context.Context) ([]part, error) {
 		{queue: workflows.TaskQueueSandbox, register: func(r worker.Registry) { r.RegisterActivity(boxes) }},
 		{queue: a.hostQueue(), register: func(r worker.Registry) { r.RegisterActivity(boxes) }},
 	}, nil
+}
+
+// mcpServers are the tool servers of the settings.
+func (a *App) mcpServers() []mcptools.Server {
+	var all []mcptools.Server
+	for _, s := range a.Config.MCP.All() {
+		all = append(all, mcptools.Server{Name: s.Name, Command: s.Command, Env: s.Env, URL: s.URL, Token: s.Token, Timeout: s.Timeout})
+	}
+	return all
 }
 
 func (a *App) prices() map[string]agent.Price {
@@ -68,11 +84,7 @@ func (a *App) registerWorkflows(r worker.Registry) {
 }
 
 // sandboxes are the activities of the backends that this worker has.
-func (a *App) sandboxes(ctx context.Context) (*sandbox.Activities, error) {
-	gate, err := a.gate()
-	if err != nil {
-		return nil, err
-	}
+func (a *App) sandboxes(ctx context.Context, gate *policy.Policy) (*sandbox.Activities, error) {
 	here, err := local.New(ctx, local.Config{DataDir: a.Dir.Path(), Log: a.Log})
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/countersign/countersign/cmd/internal/process"
+	"github.com/countersign/countersign/internal/agent/mcptools"
 	"github.com/countersign/countersign/internal/blob"
 	"github.com/countersign/countersign/internal/config"
 	"github.com/countersign/countersign/internal/config/datadir"
@@ -53,7 +54,9 @@ type App struct {
 	lock    *datadir.Lock
 	store   *blob.Store
 	workers []worker.Worker
-	here    *local.Backend
+	// tools are the MCP servers.
+	tools *mcptools.Hub
+	here  *local.Backend
 	// engine is the docker backend, where it is offered.
 	engine *docker.Backend
 	// stopCleaning ends the look for orphaned sandboxes and unneeded snapshots.
@@ -171,6 +174,9 @@ func (a *App) Failed() <-chan error { return a.failed }
 // back, within drain.within. Commands that run go on.
 func (a *App) Stop() error {
 	process.StopAll(a.workers)
+	if a.tools != nil {
+		a.tools.Close()
+	}
 	if a.stopCleaning != nil {
 		a.stopCleaning()
 		a.cleaning.Wait()
