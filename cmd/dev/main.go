@@ -18,6 +18,7 @@ type cli struct {
 	Run   runCmd   `cmd:"" default:"withargs" help:"Run until stopped (the default)."`
 	Bench benchCmd `cmd:"" help:"Measure, as ratios to a yardstick of the same run."`
 	Smoke smokeCmd `cmd:"" help:"Start everything, run the main job once, stop, and say whether it worked."`
+	Eval  evalCmd  `cmd:"" help:"Give a real model a handful of small tasks, and check what it did."`
 	Chaos chaosCmd `cmd:"" help:"Kill parts at random while people use it, and check that nothing was lost and nothing happened twice."`
 
 	Defective defectiveCmd `cmd:"" hidden:"" help:"A part with a planted defect, for chaos."`

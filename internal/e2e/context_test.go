@@ -28,6 +28,8 @@ func TestWhatTheModelIsTold(t *testing.T) {
 	id := ada.opens(t, "first")
 	ada.sees(t, id, "one", answered(1))
 	ada.says(t, id, "second")
+	th := ada.sees(t, id, "the file is a protected one", waiting)
+	require.Equal(t, "recorded", ada.click(t, th.pending()[0], "approve", nil).Outcome)
 	ada.sees(t, id, "two", answered(2))
 	grace.says(t, id, "third")
 	ada.sees(t, id, "three", answered(3))
