@@ -13,7 +13,7 @@ func runAwk(c *call, _ *spec, _ parsed) {
 			break
 		}
 		if !w.lit || w.glob || len(w.text) < 2 || w.text[0] != '-' {
-			if w.mayBeOption() && !haveProg {
+			if w.numbered().mayBeOption() && !haveProg {
 				c.raise(Risky, "%s is given a program that is only known when it runs", c.by())
 			}
 			break
@@ -27,7 +27,7 @@ func runAwk(c *call, _ *spec, _ parsed) {
 		if len(rest) == 0 {
 			return
 		}
-		c.awkProgram(rest[0])
+		c.awkProgram(rest[0].numbered())
 		rest = rest[1:]
 	}
 	for _, w := range rest {

@@ -122,7 +122,7 @@ func runRead(c *call) {
 				case 'a':
 					c.setName(val, variable{class: class{maybe: v.maybe}, flow: v.flow})
 				case 'd':
-					whole = val.is("")
+					whole = val.is("") && c.in.nul
 				}
 				k = len(w.text)
 			default:

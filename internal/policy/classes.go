@@ -59,6 +59,18 @@ func (c *call) printsPlain(sp *spec, p parsed) bool {
 	return !p.has("--check") && (!p.has("-c") || !strings.HasSuffix(c.name, "sum"))
 }
 
+// dateDigits reports whether date prints digits alone.
+func dateDigits(p parsed) bool {
+	if p.has("-d", "-f", "-r") || len(p.operands) != 1 {
+		return false
+	}
+	t := strings.TrimPrefix(p.operands[0].text, "+")
+	for len(t) > 1 && t[0] == '%' && strings.IndexByte("YymdHMSsjNuwUWVGgCI", t[1]) >= 0 {
+		t = t[2:]
+	}
+	return t == ""
+}
+
 // plainDate reports whether date prints one field that does not start with a
 // dash: a format of numbers and names, none of which can be empty or negative.
 func plainDate(p parsed) bool {

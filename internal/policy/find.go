@@ -71,11 +71,8 @@ func runFind(c *call, _ *spec, _ parsed) {
 		}
 	}
 	// Names may hold blanks and newlines: no field or line of them is known to be
-	// a whole name, only what ends in NUL is.
-	c.out = flow{}
-	if c.argHas("-print0") {
-		c.out.roots = found.roots
-	}
+	// a whole name. All of it begins with one, and what ends in NUL is one.
+	c.out = flow{class: class{roots: found.roots, nul: c.argHas("-print0")}}
 	for _, w := range c.args {
 		if w.is("-printf", "-ls") {
 			c.out = flow{}

@@ -10,6 +10,7 @@ type class struct {
 	inside bool     // a relative path without ".." or a leading dot
 	temp   bool     // a temporary file that this command made, or a path in it
 	roots  []string // a path below one of these, spelled like them
+	nul    bool     // names that each end in NUL, so that none runs on into the next
 	maybe  []string // some of the values that it may have, as far as they are known
 }
 
@@ -18,7 +19,7 @@ const maxMaybe = 16
 
 // meet is what holds for a value that may be either.
 func (c class) meet(o class) class {
-	out := class{num: c.num && o.num, noDash: c.noDash && o.noDash, inside: c.inside && o.inside, job: c.job && o.job, temp: c.temp && o.temp}
+	out := class{num: c.num && o.num, noDash: c.noDash && o.noDash, inside: c.inside && o.inside, job: c.job && o.job, temp: c.temp && o.temp, nul: c.nul && o.nul}
 	if len(c.roots) > 0 && len(o.roots) > 0 && len(c.roots)+len(o.roots) <= 32 {
 		out.roots = append(append(out.roots, c.roots...), o.roots...)
 	}
@@ -92,8 +93,17 @@ func (f flow) unread() flow {
 // lines is the flow when only some of its lines, in some order, are left.
 func (f flow) lines() flow {
 	c := f.class
+	c.roots, c.nul = nil, false
 	f = f.unread()
 	f.class = c
+	return f
+}
+
+// first is the flow when only its first lines are left.
+func (f flow) first() flow {
+	roots := f.roots
+	f = f.lines()
+	f.roots = roots
 	return f
 }
 
@@ -177,6 +187,15 @@ func (w word) mayBeOption() bool {
 		return w.prefix[0] == '-'
 	}
 	return !w.noDash && !w.num && (len(w.roots) == 0 || w.split)
+}
+
+// numbered is the word with each unknown part that is a number as one, where
+// every unknown part is.
+func (w word) numbered() word {
+	if w.lit || !w.nums || w.glob {
+		return w
+	}
+	return lit(strings.ReplaceAll(w.tmpl, unknownVar, "1"))
 }
 
 // script is the word's text as a script: unknown parts as a variable.

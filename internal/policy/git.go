@@ -269,14 +269,37 @@ func (c *call) gitOut(p parsed) {
 	}
 	switch c.sub {
 	case "rev-parse", "merge-base", "symbolic-ref", "branch", "name-rev", "describe", "tag":
-		c.out = flow{class: class{noDash: p.only(gitPlain...) && c.gitPlainWords(p)}}
-	case "ls-files":
-		c.out = flow{class: class{inside: false}}
+		c.out = flow{class: class{noDash: p.only(append(gitPlain, "--format")...) && p.namesRefs() && c.gitPlainWords(p)}}
+	case "log", "show", "for-each-ref":
+		c.out = flow{class: class{noDash: p.namesCommits()}}
 	case "rev-list":
 		c.out = flow{class: class{noDash: p.only(gitListing...), num: p.has("--count") && p.only(gitListing...)}}
 	case "config":
 		c.out = flow{}
 	}
+}
+
+// namesRefs reports whether a list's format, if any, prints names alone.
+func (p parsed) namesRefs() bool {
+	w, ok := p.value("--format")
+	return !ok || w.is("%(refname)", "%(refname:short)", "%(objectname)")
+}
+
+// namesCommits reports whether a listing prints nothing but hashes.
+func (p parsed) namesCommits() bool {
+	n := 0
+	for _, h := range p.hits {
+		switch {
+		case in(h.names, "--format"), in(h.names, "--pretty"):
+			if h.val == nil || !h.val.is("%H", "%h", "%T", "%P", "format:%H", "format:%h", "tformat:%H", "%(objectname)") {
+				return false
+			}
+			n++
+		case !in(gitListing, h.key()) && !in([]string{"-s", "--no-patch", "-1"}, h.name):
+			return false
+		}
+	}
+	return n > 0
 }
 
 // gitPlain are the options with which the commands that name things print no

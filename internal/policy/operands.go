@@ -158,6 +158,7 @@ func (c *call) outflow(sp *spec, p parsed) {
 		c.out = flow{class: c.printsNumber(p)}
 	case sp.attr("names"):
 		c.out = flow{class: class{noDash: c.printsPlain(sp, p)}}
+		c.out.num = c.name == "date" && c.out.noDash && dateDigits(p)
 	case sp.attr("silent"):
 		c.out = flow{known: true}
 	default:
@@ -165,9 +166,15 @@ func (c *call) outflow(sp *spec, p parsed) {
 		if c.out.none || c.out.silent() || sp.attr("stdin") {
 			f = f.and(c.in)
 		}
-		if sp.attr("lines") {
+		switch {
+		case c.name == "head" && !p.has("-c"):
+			c.out = f.first()
+		case sp.attr("lines"):
 			c.out = f.lines()
-		} else {
+			if f.nul && p.has("-z") {
+				c.out.roots, c.out.nul = f.roots, true
+			}
+		default:
 			c.out = f.unread()
 		}
 		if c.out.silent() {

@@ -215,11 +215,13 @@ func (c *call) parse(sp *spec, args []word) parsed {
 	var p parsed
 	for i := 0; i < len(args); i++ {
 		w := args[i]
-		if w.nums && !w.glob && len(w.text) > 1 && w.text[0] == '-' {
-			// An option with a number in it, such as -j$(nproc): any number does.
-			w = lit(strings.ReplaceAll(w.tmpl, unknownVar, "1"))
+		if w.nums && len(w.text) > 1 && w.text[0] == '-' {
+			w = w.numbered() // such as -j$(nproc): any number does
 			args = append([]word(nil), args...)
 			args[i] = w
+		}
+		if c.parseValue(sp, &p, w) {
+			continue
 		}
 		if !w.lit || w.glob {
 			if w.mayBeOption() && !sp.harmless {
@@ -254,10 +256,31 @@ func (c *call) parse(sp *spec, args []word) parsed {
 	return p
 }
 
+// parseValue takes a word that is a known option and a value in quotes that is
+// only known when it runs, such as --author="$x".
+func (c *call) parseValue(sp *spec, p *parsed, w word) bool {
+	if w.lit || w.glob || w.split || w.loose || !strings.HasPrefix(w.prefix, "--") || sp.single || sp.exact {
+		return false
+	}
+	// Not -k"$x": were it empty, the next word would be its value.
+	name, _, ok := strings.Cut(w.prefix, "=")
+	o := sp.opts[name]
+	if !ok || o == nil || o.mode == argNone || o.two || o.role == roleDeny || o.role == roleExec || o.role == roleCode {
+		return false
+	}
+	n := len(name) + 1
+	val := word{text: w.text[n:], sample: w.sample[n:], tmpl: w.tmpl[n:], prefix: w.prefix[n:], flow: w.flow}
+	for _, m := range w.maybe {
+		val.maybe = append(val.maybe, m[n:])
+	}
+	c.take(sp, p, o, name, &val)
+	return true
+}
+
 // maybeOption raises for an unknown word that could turn out to be an option.
 func (c *call) maybeOption(sp *spec, w word) {
-	if sp.attr("globsafe") && w.flat && !w.split {
-		return // at worst an option without a path in it
+	if sp.attr("tame") || sp.attr("globsafe") && w.flat && !w.split {
+		return // at worst an option that reads, or one without a path in it
 	}
 	if w.glob && w.lit {
 		if hits, ok := c.s.globFacts(w); ok {

@@ -88,7 +88,7 @@ func (c *call) toolUnknown(w word, operand bool) {
 			return
 		}
 	}
-	if len(paths) == 0 || w.split {
+	if len(paths) == 0 || w.split && !w.noDash {
 		c.raise(Risky, "%s is given `%s`, which may lie outside the workspace", c.by(), w.show())
 	}
 }

@@ -34,7 +34,7 @@ func runSed(c *call, _ *spec, _ parsed) {
 		}
 	}
 	if !l.haveScript && len(l.files) > 0 {
-		l.scripts, l.files = l.files[:1], l.files[1:]
+		l.scripts, l.files = []word{l.files[0].numbered()}, l.files[1:]
 	}
 	if !l.sandbox {
 		c.sedScripts(l.scripts)

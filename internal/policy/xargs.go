@@ -111,7 +111,10 @@ func (c *call) xargsWords(args []word, src flow, replace string, exact bool) []w
 	item.flat = src.num
 	if exact || src.num {
 		item.class = src.class
-		item.noDash = item.noDash || len(src.roots) > 0
+		if !src.nul {
+			item.roots = nil
+		}
+		item.noDash = item.noDash || len(item.roots) > 0
 	} else {
 		item.class = class{num: src.num, inside: src.inside && src.noDash}
 		item.noDash = src.num
