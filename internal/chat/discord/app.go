@@ -124,6 +124,7 @@ type App struct {
 	walls   *memory[channel]
 	taken   *memory[taken]
 	hinted  *memory[bool]
+	named   *memory[bool]
 	roots   *memory[bool]
 	entity  *regexp.Regexp
 	flights singleflight.Group
@@ -167,7 +168,7 @@ func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 	}
 	a := &App{
 		cfg: cfg, dep: dep, api: client, log: dep.Log.With(telemetry.KeyPlatform, workflows.PlatformDiscord),
-		places: newMemory[channel](), walls: newMemory[channel](), taken: newMemory[taken](), hinted: newMemory[bool](), roots: newMemory[bool](),
+		places: newMemory[channel](), walls: newMemory[channel](), taken: newMemory[taken](), hinted: newMemory[bool](), named: newMemory[bool](), roots: newMemory[bool](),
 		work: make(chan struct{}, handlers), waiting: newMemory[bool](), retries: make(chan struct{}, maxWaiting),
 		closing: make(chan struct{}), entity: regexp.MustCompile(entityPattern),
 	}

@@ -66,6 +66,17 @@ func TestRunByCommand(t *testing.T) {
 	require.Len(t, threads, 1)
 	require.Equal(t, "A fix", threads[0].Name)
 	require.Contains(t, threads[0].ThreadMembers, ada, "who asked is brought in")
+
+	// The header is edited in the channel, and the thread follows its title.
+	v := workflows.MessageView{Key: "header", Kind: workflows.KindHeader, Version: 1, Header: &workflows.HeaderView{
+		Title: "A better fix", Backend: "local", Liveness: workflows.LivenessActive, By: r.By,
+	}}
+	id, err := w.app.Poster().Post(t.Context(), chat.Content{WorkflowID: first.WorkflowID(), Thread: first, View: v})
+	require.NoError(t, err)
+	require.Equal(t, first.ID, id)
+	root, _ := w.fake.Message(general, id)
+	require.Contains(t, root.Content, "**A better fix**")
+	require.Equal(t, "A better fix", w.fake.Threads(general)[0].Name)
 }
 
 func TestRunWithoutPermission(t *testing.T) {

@@ -78,6 +78,9 @@ const (
 	// many of each.
 	rememberFor  = 10 * time.Minute
 	rememberMost = 10000
+	// placesFor is how long it is remembered what and where a channel or thread is:
+	// that does not change, and a new name comes as an event.
+	placesFor = 24 * time.Hour
 	// pace is the time between two calls of the back-fill.
 	pace = 500 * time.Millisecond
 	// handlers bounds the events that are worked on at a time.

@@ -98,7 +98,7 @@ func (a *App) form(verb chat.Verb, t workflows.Thread, st workflows.TurnState) (
 	case chat.VerbTitle:
 		m.Title = "Change title"
 		in := textInput(optionTitle, inputShort, 200, true)
-		in.Value = cut(st.Header.Title, 200)
+		in.Value = cut(a.dep.Mask.Text(st.Header.Title), 200)
 		m.Components = append(m.Components, label("New title", "", in))
 	case chat.VerbModel:
 		m.Title = "Change model"

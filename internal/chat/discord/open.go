@@ -63,10 +63,7 @@ func rootText(in workflows.OpenThreadInput, state string) string {
 
 // openFrom opens a thread from the message of its ID, and brings the person in.
 func (p *poster) openFrom(ctx context.Context, t workflows.Thread, in workflows.OpenThreadInput) error {
-	name := cut(chat.Shown(in.Title), maxThread)
-	if name == "" {
-		name = "session"
-	}
+	name := threadName(in.Title)
 	err := p.app.api.call(ctx, http.MethodPost, "/channels/"+t.Channel+"/messages/"+t.ID+"/threads",
 		map[string]any{"name": name, "auto_archive_duration": maxActive}, nil)
 	switch {
@@ -87,6 +84,27 @@ func (p *poster) openFrom(ctx context.Context, t workflows.Thread, in workflows.
 		}
 	}
 	return nil
+}
+
+// threadName is a thread's name by its session's title.
+func threadName(title string) string {
+	if name := cut(chat.Shown(title), maxThread); name != "" {
+		return name
+	}
+	return "session"
+}
+
+// rename gives a thread of ours its session's title. Discord takes few names in a
+// time: the header has the title either way.
+func (p *poster) rename(ctx context.Context, t workflows.Thread, title string) {
+	name := threadName(title)
+	place, err := p.app.place(ctx, t.ID)
+	if err != nil || place.Owner != p.app.self.Bot || place.Name == name || !p.app.named.first(t.ID+"/"+name, true) {
+		return
+	}
+	if err := p.app.api.call(ctx, http.MethodPatch, "/channels/"+t.ID, map[string]any{"name": name}, nil); err != nil {
+		p.app.log.Info("A thread keeps its name", telemetry.KeyThreadID, t.ID, telemetry.KeyError, err)
+	}
 }
 
 // couldNotOpen says on a root why no thread was opened from it.

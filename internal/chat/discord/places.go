@@ -11,7 +11,7 @@ import (
 // place returns a channel or thread: remembered from events, or asked for. The
 // zero channel is one that is gone.
 func (a *App) place(ctx context.Context, id string) (channel, error) {
-	if c, ok := a.places.get(id, rememberFor); ok {
+	if c, ok := a.places.get(id, placesFor); ok {
 		return c, nil
 	}
 	return a.lookUpPlace(ctx, id)

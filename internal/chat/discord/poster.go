@@ -262,6 +262,9 @@ func (p *poster) Edit(ctx context.Context, ref string, c chat.Content) error {
 	}
 	d := draw(c, p.roles(ctx, c), false)
 	err := p.update(ctx, c.Thread, ref, edit{Content: d.text + markOf(v.Key, 0, 1).String(), Components: d.rows, Mentions: noMentions()})
+	if err == nil && v.Header != nil {
+		p.rename(ctx, c.Thread, v.Header.Title)
+	}
 	if !is(err, discordgo.ErrCodeMaximumNumberOfEditsToMessagesOlderThanOneHourReached) {
 		return mapped(err)
 	}

@@ -35,7 +35,6 @@ func (a *App) interact(ctx context.Context, i interaction) {
 	}
 	if i.Channel.ID != "" {
 		i.Channel.Guild = i.Guild
-		a.places.put(i.Channel.ID, i.Channel)
 	} else {
 		i.Channel = a.placeInTime(ctx, i.In)
 	}

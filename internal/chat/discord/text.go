@@ -40,7 +40,7 @@ func (a *App) entityName(m message, kind, id string) string {
 		}
 		return "@" + id
 	case kind == "#":
-		if c, ok := a.places.get(id, rememberFor); ok && c.Name != "" {
+		if c, ok := a.places.get(id, placesFor); ok && c.Name != "" {
 			return "#" + c.Name
 		}
 		return "#" + id

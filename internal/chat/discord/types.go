@@ -34,6 +34,8 @@ type channel struct {
 	Type   int    `json:"type"`
 	Name   string `json:"name"`
 	Parent string `json:"parent_id"`
+	// Owner is who opened a thread.
+	Owner string `json:"owner_id"`
 	// Overwrites come with whole channels, not with those of interactions.
 	Overwrites []overwrite `json:"permission_overwrites"`
 }
