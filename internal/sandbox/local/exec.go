@@ -138,10 +138,12 @@ func (s *session) storeError(doing string, err error) error {
 
 // argv is what the harness runs.
 func (s *session) argv(id string, j job) []string {
-	env := s.env(id, j.Env)
+	env := s.env(id, s.networkEnv(j.Env))
 	var argv []string
 	if s.info.Isolated {
-		argv = append(s.b.bwrapArgs(s.dir, j.Cwd, env), "/bin/sh", "-c", harness.Begin, "sh")
+		argv = s.b.bwrapArgs(s.dir, j.Cwd, env, s.networkBinds()...)
+		argv = append(argv, s.networkBegin()...)
+		argv = append(argv, "/bin/sh", "-c", harness.Begin, "sh")
 	} else {
 		argv = append([]string{"env", "-i"}, env...)
 	}

@@ -117,7 +117,8 @@ func (b *Backend) tryOut(ctx context.Context) error {
 var systemDirs = [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix"}
 
 // bwrapArgs is the command line up to the program to run.
-func (b *Backend) bwrapArgs(dir, cwd string, env []string) []string {
+// binds show more of the machine, read-only.
+func (b *Backend) bwrapArgs(dir, cwd string, env []string, binds ...string) []string {
 	args := []string{b.mode.bwrap, "--unshare-all", "--unshare-user"}
 	if !b.mode.nested {
 		args = append(args, "--disable-userns")
@@ -149,6 +150,7 @@ func (b *Backend) bwrapArgs(dir, cwd string, env []string) []string {
 	for _, d := range b.cfg.ReadOnly {
 		args = append(args, b.bindReadOnly(d)...)
 	}
+	args = append(args, binds...)
 	return append(args, "--bind", filepath.Join(dir, "workspace"), insideWorkspace, "--remount-ro", "/", "--chdir", cwd, "--")
 }
 

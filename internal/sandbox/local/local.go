@@ -43,6 +43,9 @@ type Config struct {
 	// ReadOnly are further absolute paths that isolated commands may read, such
 	// as a toolchain in an unusual place; a bin directory in one is on PATH.
 	ReadOnly []string
+	// Forwarder is a program that is an [egress.Forward] when it is asked to be,
+	// such as this one; without it, workspaces with a network are refused.
+	Forwarder string
 	// NoIsolation leaves bubblewrap out even where it works.
 	NoIsolation bool
 	// Log gets what nobody asked for; nil discards it.
@@ -157,8 +160,8 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Session,
 	if spec.ID == "" || spec.Generation < 0 {
 		return nil, sandbox.Refuse("The sandbox has no name.")
 	}
-	if len(spec.Network) > 0 {
-		return nil, sandbox.Refuse("The workspace's manifest names network hosts, and the local backend cannot hold commands to them.")
+	if err := b.canHold(spec.Network); err != nil {
+		return nil, err
 	}
 	name := dirName(spec.ID, spec.Generation)
 	ok, err := b.present(name, spec)
@@ -173,7 +176,14 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Session,
 			return nil, err
 		}
 	}
-	return b.session(ctx, name)
+	s, err := b.session(ctx, name)
+	if err == nil {
+		err = s.serveNetwork(spec.Network)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // present tells whether the sandbox is there.

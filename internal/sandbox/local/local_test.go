@@ -16,7 +16,11 @@ import (
 // open reads the mode from the directory's name: a worker in another process
 // must open it alike.
 func open(ctx context.Context, dir string) (sandbox.Backend, error) {
-	return local.New(ctx, local.Config{DataDir: dir, NoIsolation: filepath.Base(dir) == "bare"})
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return local.New(ctx, local.Config{DataDir: dir, NoIsolation: filepath.Base(dir) == "bare", Forwarder: self})
 }
 
 func TestMain(m *testing.M) { sandboxtest.Main(m, open) }

@@ -27,6 +27,8 @@ type session struct {
 	info sandbox.Info
 	root *os.Root // the workspace
 
+	network network
+
 	closing sync.Mutex // held while the sandbox is released or removed
 }
 
@@ -52,7 +54,11 @@ func (b *Backend) newSession(name string) (*session, error) {
 	return s, nil
 }
 
-func (s *session) Info() sandbox.Info { return s.info }
+func (s *session) Info() sandbox.Info {
+	info := s.info
+	info.Network = info.Network || s.network.on()
+	return info
+}
 
 // env is the clean environment of a command.
 func (s *session) env(id string, extra map[string]string) []string {
@@ -96,6 +102,7 @@ func (s *session) Release(ctx context.Context) error {
 	if err := s.endAll(ctx, sandbox.SignalStop); err != nil {
 		return fmt.Errorf("releasing the sandbox: %w", err)
 	}
+	s.network.stop()
 	s.forget()
 	return nil
 }
@@ -109,6 +116,7 @@ func (s *session) remove(ctx context.Context, leaveWord bool) error {
 	if err := s.endAll(ctx, sandbox.SignalKill); err != nil {
 		return fmt.Errorf("destroying the sandbox: %w", err)
 	}
+	s.network.stop()
 	s.forget()
 	if leaveWord {
 		if err := os.WriteFile(s.dir+goneSuffix, nil, 0o600); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/countersign/countersign/internal/sandbox"
+	"github.com/countersign/countersign/internal/sandbox/egress"
 )
 
 // Fixture is what the suite knows of a backend.
@@ -41,6 +42,9 @@ const SecretEnv = "SECRET_X"
 // Main runs the tests, or plays a worker when it is started as one. open is the
 // fixture's Open.
 func Main(m *testing.M, open func(ctx context.Context, dir string) (sandbox.Backend, error)) {
+	if egress.Forwarding(os.Args) {
+		os.Exit(egress.Forward(os.Args))
+	}
 	os.Setenv(SecretEnv, "1")
 	if dir := os.Getenv(childEnv); dir != "" {
 		if err := playWorker(dir, open); err != nil {
@@ -64,6 +68,7 @@ func Run(t *testing.T, f Fixture) {
 		"Environment": testEnvironment, "Cwd": testCwd, "Freeze": testFreeze, "NoExec": testNoExec, "StopBeforeStart": testStopBeforeStart,
 		"Files": testFiles, "Links": testLinks, "Outside": testOutside, "Glob": testGlob,
 		"Isolation": testIsolation, "RecordNotForged": testRecordNotForged, "OutputNotTruncated": testOutputNotTruncated,
+		"Network": testNetwork, "NoNetwork": testNoNetwork,
 		"Temp": testTemp, "Release": testRelease, "Gone": testGone, "Destroy": testDestroy,
 		"Export": testExport, "Generations": testGenerations, "TornSnapshot": testTornSnapshot, "WorkerDies": testWorkerDies, "OpenTwice": testOpenTwice,
 	} {
