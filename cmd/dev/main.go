@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/countersign/countersign/cmd/internal/process"
+	"github.com/countersign/countersign/internal/sandbox/egress"
 )
 
 const description = `Countersign on one machine: Temporal, worker, bot and web chat in one process.
@@ -25,5 +26,8 @@ type cli struct {
 }
 
 func main() {
+	if egress.Forwarding(os.Args) { // started inside a sandbox
+		os.Exit(egress.Forward(os.Args))
+	}
 	os.Exit(process.Main("dev", description, &cli{}, process.OSEnv()))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/countersign/countersign/cmd/internal/process"
 	"github.com/countersign/countersign/cmd/internal/workerapp"
+	"github.com/countersign/countersign/internal/sandbox/egress"
 )
 
 const description = `The agent side of Countersign: workflows, model and sandboxes.
@@ -28,6 +29,9 @@ type runCmd struct {
 }
 
 func main() {
+	if egress.Forwarding(os.Args) { // started inside a sandbox
+		os.Exit(egress.Forward(os.Args))
+	}
 	os.Exit(process.Main("worker", description, &cli{}, process.OSEnv()))
 }
 

@@ -85,7 +85,11 @@ func (a *App) registerWorkflows(r worker.Registry) {
 
 // sandboxes are the activities of the backends that this worker has.
 func (a *App) sandboxes(ctx context.Context, gate *policy.Policy) (*sandbox.Activities, error) {
-	here, err := local.New(ctx, local.Config{DataDir: a.Dir.Path(), Log: a.Log})
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program: %w", err)
+	}
+	here, err := local.New(ctx, local.Config{DataDir: a.Dir.Path(), Forwarder: self, Log: a.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +99,7 @@ func (a *App) sandboxes(ctx context.Context, gate *policy.Policy) (*sandbox.Acti
 	a.here = here
 	offers := []sandbox.Offer{{Backend: here, Queue: a.hostQueue(), Host: a.host}}
 	if a.Config.Sandbox.Docker.Image != "" {
-		engine, err := a.docker(here)
+		engine, err := a.docker(here, self)
 		if err != nil {
 			return nil, err
 		}
@@ -145,7 +149,7 @@ func (a *App) masker() *mask.Masker {
 
 // docker is the backend on this host's engine: its sandboxes, like local ones,
 // stay with the host.
-func (a *App) docker(here *local.Backend) (*docker.Backend, error) {
+func (a *App) docker(here *local.Backend, self string) (*docker.Backend, error) {
 	d := a.Config.Sandbox.Docker
 	var images []string
 	for _, w := range a.Config.Workspaces {
@@ -156,7 +160,7 @@ func (a *App) docker(here *local.Backend) (*docker.Backend, error) {
 	return docker.New(docker.Config{
 		Host: d.Host, Owner: a.host, Image: d.Image, Runtime: d.Runtime,
 		Memory: int64(d.Memory) << 20, Disk: int64(d.Disk) << 20, PIDs: int64(d.PIDs), CPUs: d.Processors(), Temp: int64(d.Temp) << 20,
-		Images:   images,
+		Images: images, Forwarder: self,
 		PackSeed: func(ctx context.Context, seed sandbox.Seed, w io.Writer) error { return packSeed(ctx, here, seed, w) },
 		Log:      a.Log,
 	})

@@ -10,6 +10,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/docker/docker/api/types"
@@ -143,6 +144,59 @@ func (f *frames) Read(p []byte) (int, error) {
 // problem is what standard error said, as the end of an error's text.
 func (f *frames) problem() string {
 	if text := strings.TrimSpace(string(f.err)); text != "" {
+		return ": " + text
+	}
+	return ""
+}
+
+// splitFrames is frames that passes standard output on, and waits for the first
+// word on standard error.
+type splitFrames struct {
+	r     *bufio.Reader
+	ready chan struct{}
+
+	mu  sync.Mutex
+	err []byte
+	up  bool
+}
+
+func (s *splitFrames) copy(w io.Writer) error {
+	for {
+		var head [8]byte
+		if _, err := io.ReadFull(s.r, head[:]); err != nil {
+			return err
+		}
+		n := int64(binary.BigEndian.Uint32(head[4:]))
+		if head[0] != frameStderr {
+			if _, err := io.CopyN(w, s.r, n); err != nil {
+				return err
+			}
+			continue
+		}
+		text, err := io.ReadAll(io.LimitReader(s.r, n))
+		if err != nil {
+			return err
+		}
+		s.heard(text)
+	}
+}
+
+func (s *splitFrames) heard(text []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = append(s.err, text...)
+	s.err = s.err[max(0, len(s.err)-1<<10):]
+	if !s.up && bytes.Contains(s.err, []byte("ready\n")) {
+		s.up, s.err = true, nil
+		close(s.ready)
+	}
+}
+
+// problem is what standard error said, as the end of a sentence.
+func (s *splitFrames) problem() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if text := strings.TrimSpace(string(s.err)); text != "" {
 		return ": " + text
 	}
 	return ""

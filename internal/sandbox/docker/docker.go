@@ -70,6 +70,10 @@ type Config struct {
 	// Runtime is the engine's name for a container runtime, such as runsc; empty
 	// is its default.
 	Runtime string
+	// Forwarder is a statically linked program for the engine's machine that is an
+	// [egress.Forward] when it is asked to be, such as this one; without it,
+	// workspaces with a network are refused.
+	Forwarder string
 	// PackSeed writes a seed that is no snapshot as [snapshot.Flat] does. Such a seed is refused without it.
 	PackSeed func(ctx context.Context, seed sandbox.Seed, w io.Writer) error
 	// Log gets what nobody asked for; nil discards it.
@@ -202,8 +206,8 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Session,
 	if spec.ID == "" || spec.Generation < 0 {
 		return nil, sandbox.Refuse("The sandbox has no name.")
 	}
-	if len(spec.Network) > 0 {
-		return nil, sandbox.Refuse("The workspace's manifest names network hosts, and the docker backend cannot hold commands to them.")
+	if err := b.canHold(spec.Network); err != nil {
+		return nil, err
 	}
 	name := b.nameOf(spec.ID, spec.Generation)
 	done, err := b.claim(ctx, name)
@@ -216,13 +220,17 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Session,
 	b.mu.Unlock()
 	if ok {
 		if err = s.check(ctx); err == nil {
-			return s, nil
+			return s, s.network.allow(spec.Network, b.cfg.Log)
 		} else if !errors.Is(err, sandbox.ErrGone) {
 			return nil, err
 		}
 	}
 	s, err = b.open(ctx, name, spec)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.network.allow(spec.Network, b.cfg.Log); err != nil {
+		s.hangUp()
 		return nil, err
 	}
 	b.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -22,13 +23,41 @@ func open(_ context.Context, owner string) (sandbox.Backend, error) {
 	if strings.HasPrefix(owner, "busybox") {
 		ref = imageBusybox
 	}
-	return docker.New(docker.Config{Host: os.Getenv(hostEnv), Owner: owner, Image: ref, Memory: 512 << 20})
+	return docker.New(docker.Config{
+		Host: os.Getenv(hostEnv), Owner: owner, Image: ref, Memory: 512 << 20, Forwarder: os.Getenv(forwarderEnv),
+	})
+}
+
+// forwarderEnv names the forwarder that the tests built.
+const forwarderEnv = "COUNTERSIGN_TEST_FORWARDER"
+
+// buildForwarder builds one that needs no library.
+func buildForwarder(dir string) {
+	exe := filepath.Join(dir, "forward")
+	cmd := exec.Command("go", "build", "-o", exe, "../egress/testdata/forward")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building the forwarder: %v\n%s", err, out)
+		return
+	}
+	_ = os.Setenv(forwarderEnv, exe)
 }
 
 // TestMain runs the tests in a process of their own where an engine had to be
 // started for them: sandboxtest.Main does not return, and the engine must go.
 func TestMain(m *testing.M) {
 	openEngine()
+	if os.Getenv(forwarderEnv) == "" && engine.problem == nil {
+		dir, err := engine.dir, error(nil)
+		if dir == "" {
+			dir, err = os.MkdirTemp("", "countersign-forwarder-")
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		buildForwarder(dir)
+	}
 	if engine.own == nil {
 		sandboxtest.Main(m, open)
 		return

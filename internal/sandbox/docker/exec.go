@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/countersign/countersign/internal/sandbox"
+	"github.com/countersign/countersign/internal/sandbox/egress"
 	"github.com/countersign/countersign/internal/sandbox/harness"
 )
 
@@ -23,6 +24,9 @@ const startGrace = 10 * time.Second
 // Start starts an exec; see [sandbox.Execs].
 func (s *session) Start(ctx context.Context, spec sandbox.ExecSpec) error {
 	if err := spec.Check(); err != nil {
+		return err
+	}
+	if err := s.connectNetwork(ctx); err != nil {
 		return err
 	}
 	limits := spec.Limits.WithDefaults()
@@ -70,6 +74,11 @@ func (s *session) argv(spec sandbox.ExecSpec) []string {
 	argv := []string{"env", "-i", "PATH=" + strings.TrimPrefix(rootPath, "PATH="), "LANG=C.UTF-8"}
 	argv = append(argv, s.imageEnv...)
 	argv = append(argv, "HOME="+insideHome, "TMPDIR=/tmp", "USER=agent", "LOGNAME=agent", "TERM=dumb")
+	if s.network.on() {
+		for k, v := range egress.Environ() {
+			argv = append(argv, k+"="+v)
+		}
+	}
 	for _, k := range slices.Sorted(maps.Keys(spec.Env)) {
 		argv = append(argv, k+"="+spec.Env[k])
 	}

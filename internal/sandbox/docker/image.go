@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -53,7 +55,15 @@ func (b *Backend) image(ctx context.Context, spec sandbox.Spec) (string, error) 
 	case base.Os != "linux":
 		return "", sandbox.Refuse(fmt.Sprintf("The image %s is for %s; sandboxes need Linux.", name, base.Os))
 	}
-	sum := sha256.Sum256([]byte(imageVersion + " " + base.ID))
+	kind := imageVersion + " " + base.ID
+	if len(spec.Network) > 0 {
+		digest, err := b.forwarderDigest()
+		if err != nil {
+			return "", err
+		}
+		kind += " " + digest
+	}
+	sum := sha256.Sum256([]byte(kind))
 	ref := "countersign-sandbox:" + hex.EncodeToString(sum[:8])
 	have, err := b.api.ImageInspect(ctx, ref)
 	switch {
@@ -62,11 +72,11 @@ func (b *Backend) image(ctx context.Context, spec sandbox.Spec) (string, error) 
 	case !errdefs.IsNotFound(err):
 		return "", b.fail("looking for the sandbox image", err)
 	}
-	return b.prepare(ctx, name, base.ID, ref)
+	return b.prepare(ctx, name, base.ID, ref, len(spec.Network) > 0)
 }
 
 // prepare adds to an image what a sandbox needs, and returns the new image's ID.
-func (b *Backend) prepare(ctx context.Context, name, base, ref string) (string, error) {
+func (b *Backend) prepare(ctx context.Context, name, base, ref string, forwarder bool) (string, error) {
 	labels := map[string]string{labelOwner: b.cfg.Owner, labelImage: base}
 	c, err := b.api.ContainerCreate(ctx, &container.Config{
 		Image: base, Labels: labels, Entrypoint: []string{"sleep"}, Cmd: []string{"2147483647"},
@@ -85,6 +95,11 @@ func (b *Backend) prepare(ctx context.Context, name, base, ref string) (string, 
 	}
 	if err := b.api.CopyToContainer(ctx, c.ID, "/", added, container.CopyToContainerOptions{}); err != nil {
 		return "", b.fail("preparing the sandbox image", err)
+	}
+	if forwarder {
+		if err := b.addForwarder(ctx, c.ID); err != nil {
+			return "", err
+		}
 	}
 	made, err := b.api.ContainerCommit(ctx, c.ID, container.CommitOptions{Reference: ref})
 	if err != nil {
@@ -139,6 +154,31 @@ func (b *Backend) additions(ctx context.Context, name, id string) (io.Reader, er
 		}
 	}
 	return &buf, w.Close()
+}
+
+// addForwarder puts the forwarder into a container.
+func (b *Backend) addForwarder(ctx context.Context, id string) error {
+	f, err := os.Open(b.cfg.Forwarder)
+	if err != nil {
+		return fmt.Errorf("reading the forwarder: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("reading the forwarder: %w", err)
+	}
+	r, w := io.Pipe()
+	go func() {
+		t := tar.NewWriter(w)
+		err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Base(insideForwarder), Mode: 0o755, Size: info.Size()})
+		if err == nil {
+			_, err = io.Copy(t, f)
+		}
+		w.CloseWithError(errors.Join(err, t.Close()))
+	}()
+	err = b.api.CopyToContainer(ctx, id, "/", r, container.CopyToContainerOptions{})
+	r.CloseWithError(errEngineStopped)
+	return b.fail("preparing the sandbox image", err)
 }
 
 // emptyDir tells whether a container has nothing below a directory.

@@ -43,6 +43,8 @@ type session struct {
 	// shut are the modes of what the newest listing found closed to its owner.
 	shut atomic.Pointer[map[string]uint32]
 
+	network network
+
 	closing sync.Mutex
 	closed  atomic.Bool // released or destroyed: the container is not started again
 }
@@ -58,7 +60,7 @@ func (b *Backend) newSession(name, id string, spec sandbox.Spec) *session {
 
 // Info returns what the sandbox is like.
 func (s *session) Info() sandbox.Info {
-	return sandbox.Info{Workspace: insideWorkspace, Home: insideHome, Shell: s.shell, Isolated: true}
+	return sandbox.Info{Workspace: insideWorkspace, Home: insideHome, Shell: s.shell, Isolated: true, Network: s.network.on()}
 }
 
 // greet learns what the container is like. With named it notes that the
@@ -279,6 +281,7 @@ func (s *session) check(ctx context.Context) error {
 // hangUp ends the connection into the container; a request that is being
 // answered ends with it.
 func (s *session) hangUp() {
+	s.network.hangUp()
 	if a := s.agent.Swap(nil); a != nil {
 		a.close()
 	}

@@ -1,6 +1,7 @@
 package sandboxtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -41,7 +42,7 @@ func testNetwork(t *testing.T, b *rig) {
 		t.Skip(refused.Text)
 	}
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, box.Destroy(t.Context())) })
+	t.Cleanup(func() { require.NoError(t, box.Destroy(context.WithoutCancel(t.Context()))) })
 	require.True(t, box.Info().Network)
 	require.True(t, box.Info().Isolated)
 	if box.Info().Shell != "bash" {
