@@ -52,6 +52,14 @@ func TestDiscord(t *testing.T) {
 	bot := runs(t, home, settings, filepath.Join(bin, "bot"), "--data-dir", data)
 	w.until("the commands are registered", func() bool { return len(fake.Commands("")) > 0 && fake.Gateway().Ready() })
 
+	doctor := exec.CommandContext(t.Context(), filepath.Join(bin, "bot"), "doctor", "--json", "--data-dir", data)
+	doctor.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}, settings...)
+	doctor.Dir = home
+	found, err := doctor.Output()
+	require.NoError(t, err, string(found))
+	require.Contains(t, string(found), "https://discord.com/oauth2/authorize?client_id="+discordfake.AppID)
+	require.NotContains(t, string(found), "failed")
+
 	run, err := fake.Slash(discordfake.Ada, discordfake.General, "agent run", map[string]any{"task": "`rm -rf build`, then `ls`", "title": "Clean up"})
 	require.NoError(t, err)
 	require.Equal(t, discordfake.AnswerDeferred, run.Answer().Kind)
