@@ -67,11 +67,17 @@ func split(s string) []string {
 // keeps their columns, and headings below the third level bold lines.
 func dialect(s string) string {
 	var out []string
-	lines := strings.Split(s, "\n")
+	lines := strings.Split(kept(s), "\n")
 	fence := ""
 	for i := 0; i < len(lines); i++ {
 		line := lines[i]
 		mark := fenceMark(line)
+		if item := itemMark(line); fence == "" && item != "" && fenceMark(line[len(item):]) != "" {
+			// A block that begins behind a list's mark begins on a line of its own.
+			out = append(out, strings.TrimRight(item, " "))
+			line = line[len(item):]
+			mark = fenceMark(line)
+		}
 		switch {
 		case fence != "":
 			if mark != "" && strings.HasPrefix(mark, fence) && strings.TrimSpace(strings.TrimLeft(line, " "))[len(mark):] == "" {
@@ -79,7 +85,7 @@ func dialect(s string) string {
 				out = append(out, "```")
 				continue
 			}
-			out = append(out, strings.ReplaceAll(line, "```", "`"+joint+"``"))
+			out = append(out, apart(line))
 		case mark != "":
 			fence = mark
 			out = append(out, "```"+strings.TrimLeft(strings.TrimLeft(line, " ")[len(mark):], " "))
@@ -91,15 +97,55 @@ func dialect(s string) string {
 			i--
 			out = append(out, "```")
 		case strings.HasPrefix(line, "####"):
-			out = append(out, "**"+strings.TrimSpace(strings.TrimLeft(line, "#"))+"**")
+			out = append(out, "**"+prose(strings.TrimSpace(strings.TrimLeft(line, "#")))+"**")
 		default:
-			out = append(out, line)
+			out = append(out, prose(line))
 		}
 	}
 	if fence != "" {
 		out = append(out, "```")
 	}
 	return strings.Join(out, "\n")
+}
+
+// kept is a text without control characters and those that turn the direction of
+// writing: Discord drops them, and what stood around them would come together.
+func kept(s string) string {
+	return strings.Map(func(r rune) rune {
+		turns := r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || turns {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// prose is a line outside blocks. Discord begins a block at three backticks wherever
+// they stand: those that the line does not close are kept apart.
+func prose(line string) string {
+	if strings.Count(line, "```")%2 == 0 {
+		return line
+	}
+	return apart(line)
+}
+
+// apart keeps the backticks that would begin or end a block from each other.
+func apart(line string) string { return strings.ReplaceAll(line, "```", strings.Repeat("`"+joint, 3)) }
+
+// itemMark is what a list's item begins with; empty where the line begins none.
+func itemMark(line string) string {
+	rest := strings.TrimLeft(line, " ")
+	digits := strings.TrimLeft(rest, "0123456789")
+	switch {
+	case digits != rest && (strings.HasPrefix(digits, ". ") || strings.HasPrefix(digits, ") ")):
+		rest = digits[1:]
+	case strings.HasPrefix(rest, "- "), strings.HasPrefix(rest, "* "), strings.HasPrefix(rest, "+ "):
+		rest = rest[1:]
+	default:
+		return ""
+	}
+	rest = strings.TrimLeft(rest, " ")
+	return line[:len(line)-len(rest)]
 }
 
 // fenceMark is the run that opens or closes a fenced block; Discord knows only
