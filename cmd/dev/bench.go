@@ -154,7 +154,7 @@ func (b benchmark) take(ctx context.Context, e *process.Env, o benchOptions) (m 
 func (b benchmark) result(m measurement) benchResult {
 	r := benchResult{
 		Name: b.name, Unit: b.unit, N: len(m.samples), P50: percentile(m.samples, 50), P99: percentile(m.samples, 99),
-		Samples: m.samples, Pass: true, Note: m.note,
+		Samples: append([]float64{}, m.samples...), Pass: true, Note: m.note,
 	}
 	measured := r.P50
 	if len(m.yardstick) > 0 {
