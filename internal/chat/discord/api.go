@@ -194,16 +194,6 @@ func persist(ctx context.Context, call func() error) error {
 	}
 }
 
-// withoutAddress takes the address out of a connection's error: it may hold an
-// interaction's token.
-func withoutAddress(err error) error {
-	var failed *url.Error
-	if errors.As(err, &failed) {
-		return failed.Err
-	}
-	return err
-}
-
 // redacted is a path without an interaction's token.
 func redacted(path string) string {
 	p := strings.Split(path, "/")
