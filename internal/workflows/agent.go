@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"go.temporal.io/sdk/temporal"
@@ -41,11 +42,13 @@ type session struct {
 	late bool
 	// refusals counts refused clicks by person, to bound them.
 	refusals map[string]int
+	// clock is the workflow's time.
+	clock func() time.Time
 }
 
 // Workflow is AgentWorkflow: the session of one thread.
 func (a *Agent) Workflow(ctx workflow.Context, in AgentInput) error {
-	s := &session{id: workflow.GetInfo(ctx).WorkflowExecution.ID, refusals: map[string]int{}}
+	s := &session{id: workflow.GetInfo(ctx).WorkflowExecution.ID, refusals: map[string]int{}, clock: func() time.Time { return workflow.Now(ctx) }}
 	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return a.Settings }).Get(&s.set); err != nil {
 		return err
 	}
