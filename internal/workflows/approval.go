@@ -27,9 +27,13 @@ func (s *session) request(ctx workflow.Context, c *Call) {
 	j := c.Judgement
 	a := s.hold(ctx, c, j.Rule)
 	s.showApproval(ctx, c, a, &ApprovalView{
-		Tier: j.Tier, Command: j.Command, Displayable: j.Displayable, Detail: j.Detail, Reasons: j.Reasons, Evidence: j.Evidence, Editable: j.Editable,
+		Tier: j.Tier, Command: j.Command, Displayable: j.whole(), Detail: j.Detail, Reasons: j.Reasons, Evidence: j.Evidence, Editable: j.Editable,
 	})
 }
+
+// whole reports whether a card shows all of the command: a text that is kept
+// elsewhere is shown in part.
+func (j *Judgement) whole() bool { return j.Displayable && j.Command.Ref == "" }
 
 // requestUnknown asks a person about a command that may have run.
 func (s *session) requestUnknown(ctx workflow.Context, c *Call, why string) {

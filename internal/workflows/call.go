@@ -426,6 +426,8 @@ func (s *session) unknown(ctx workflow.Context, c *Call, why string) {
 // finish ends a call with its output for the model.
 func (s *session) finish(ctx workflow.Context, c *Call, state, note string, out TextRef) {
 	c.State, c.Output = state, out
+	// The turn's end, which writes the record, may be hours away.
+	s.flush = s.flush || len(s.st.Pending) > 0
 	s.auditCall(ctx, audit.KindExecEnded, c, audit.Entry{Outcome: state, Text: cutText(note, maxShort)})
 	v := s.callView(c)
 	v.State, v.Note, v.EndedAt = state, cutText(note, maxShort), workflow.Now(ctx)

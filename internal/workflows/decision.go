@@ -166,7 +166,7 @@ func (s *session) edited(ctx workflow.Context, a *Approval, c *Call, j *Judgemen
 	if v.Original == "" {
 		v.Original = cutText(before.Command.Text, MaxShownCommand)
 	}
-	v.Command, v.Displayable, v.Detail, v.Reasons, v.Evidence, v.Digest = j.Command, j.Displayable, j.Detail, j.Reasons, j.Evidence, j.Digest
+	v.Command, v.Displayable, v.Detail, v.Reasons, v.Evidence, v.Digest = j.Command, j.whole(), j.Detail, j.Reasons, j.Evidence, j.Digest
 	v.Editable = j.Editable
 	v.EditedBy, v.Votes = &d.By, nil
 	v.takes(a.Rule)

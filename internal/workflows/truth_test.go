@@ -122,6 +122,20 @@ func TestTwoDestroy(t *testing.T) {
 	require.Equal(t, 1, w.destroyed)
 }
 
+// A card that shows a command in part has no button to approve it.
+func TestWhatIsShownInPartIsApprovedFromReviewOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	w.ask("long x")
+	id := w.awaitApproval("approval-1")
+	v, _ := w.view("approval-1")
+	require.Equal(t, workflows.ButtonReview, v.Buttons[0].ID)
+	require.Equal(t, workflows.OutcomeNotYours, w.click(id, "grace", workflows.VerdictApprove).Outcome)
+	out := w.decide(workflows.Decision{ApprovalID: id, Verdict: workflows.VerdictApprove, By: person("grace"), Digest: v.Approval.Digest})
+	require.Equal(t, workflows.OutcomeRecorded, out.Outcome)
+	w.awaitAnswer(1)
+}
+
 // What people cannot read as it is they cannot change: an edit would alter bytes
 // that nobody touched.
 func TestWhatIsShownEscapedIsNotEdited(t *testing.T) {

@@ -422,6 +422,8 @@ func (w *world) judge(_ context.Context, in workflows.JudgeInput) (workflows.Jud
 		j.Tier, j.Rule.Approvers, j.Rule.WidenAfter, j.Rule.WidenTo = "risky", []string{"grace"}, time.Second, []string{"heidi"}
 	case "escaped":
 		j.Tier, j.Editable = "risky", false
+	case "long":
+		j.Tier, j.Command = "risky", workflows.TextRef{Text: cmd[:4], Ref: "commands/x", Bytes: len(cmd)}
 	case "opaque":
 		j.Tier, j.Displayable = "risky", false
 	case "never":
