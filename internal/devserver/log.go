@@ -15,10 +15,11 @@ import (
 
 // logger passes the server's warnings and errors on to slog and drops the
 // rest, which is hundreds of lines at each start. While the server stops, its
-// parts miss each other one by one: stopping drops those warnings too.
+// parts miss each other one by one: stopping drops those warnings too. Until it
+// is ready it answers that it is not: whoever starts it asks again.
 type logger struct {
-	out      *slog.Logger
-	stopping *atomic.Bool
+	out             *slog.Logger
+	ready, stopping *atomic.Bool
 }
 
 // unwanted begins a warning of each start about a feature that is not used.
@@ -30,7 +31,7 @@ var (
 )
 
 func (l logger) With(tags ...tag.Tag) log.Logger {
-	return logger{out: l.out.With(attributes(tags)...), stopping: l.stopping}
+	return logger{out: l.out.With(attributes(tags)...), ready: l.ready, stopping: l.stopping}
 }
 
 func (l logger) Debug(string, ...tag.Tag) {}
@@ -47,7 +48,7 @@ func (l logger) Warn(msg string, tags ...tag.Tag) {
 // leaves its polls behind.
 func (l logger) Error(msg string, tags ...tag.Tag) {
 	for _, t := range tags {
-		if err, ok := t.Value().(error); ok && clientGone(err) {
+		if err, ok := t.Value().(error); ok && (clientGone(err) || !l.ready.Load() && notYet(err)) {
 			return
 		}
 	}
@@ -57,6 +58,11 @@ func (l logger) Error(msg string, tags ...tag.Tag) {
 func clientGone(err error) bool {
 	var canceled *serviceerror.Canceled
 	return errors.Is(err, context.Canceled) || errors.As(err, &canceled)
+}
+
+func notYet(err error) bool {
+	var unavailable *serviceerror.Unavailable
+	return errors.As(err, &unavailable)
 }
 
 func (l logger) DPanic(msg string, tags ...tag.Tag) { l.write(slog.LevelError, msg, tags) }

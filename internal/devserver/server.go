@@ -95,7 +95,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{address: address(ports[0]), namespaces: o.Namespaces, log: o.Log, stopping: new(atomic.Bool)}
-	out := logger{out: o.Log.With(telemetry.KeyComponent, "temporal"), stopping: s.stopping}
+	ready := new(atomic.Bool)
+	out := logger{out: o.Log.With(telemetry.KeyComponent, "temporal"), ready: ready, stopping: s.stopping}
 	release() // the server listens itself
 	s.inner, err = temporal.NewServer(serverOptions(o, cfg, ports, out)...)
 	if err != nil {
@@ -107,6 +108,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := s.becomeReady(ctx, o.SearchAttributes); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
+	ready.Store(true)
 	return s, nil
 }
 
