@@ -302,6 +302,7 @@ func TestSwitch(t *testing.T) {
 		require.Contains(t, move("s4", "docker").Text, "when this turn has ended")
 		w.let("block")
 		w.eventually("moved", func() bool { v, _ := w.view("header"); return v.Header.Backend == "docker" })
+		require.Equal(t, workflows.OutcomeRecorded, move("s4", "docker").Outcome, "the same request again, in another run")
 		w.say("102", "ada", "ls")
 		require.Contains(t, w.awaitAnswer(3), "ok ls")
 		w.mu.Lock()

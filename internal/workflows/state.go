@@ -50,8 +50,10 @@ type State struct {
 	Root      string `json:"root,omitempty"`
 	Model     string `json:"model"`
 
-	Seen  Seen      `json:"seen"`
-	Queue []Message `json:"queue,omitempty"`
+	Seen Seen `json:"seen"`
+	// Answered are the last updates' answers.
+	Answered []Answered `json:"answered,omitempty"`
+	Queue    []Message  `json:"queue,omitempty"`
 	// Speakers are the distinct people heard so far, at most two: more are not
 	// needed to know that the session is shared.
 	Speakers []string `json:"speakers,omitempty"`
@@ -104,6 +106,13 @@ type Stats struct {
 	Expired  int `json:"expired"`
 	// Deciders counts approvals by the label of whose vote was the last.
 	Deciders map[string]int `json:"deciders,omitempty"`
+}
+
+// Answered is the answer that an update was given, but for decisions, which
+// remember their clicks.
+type Answered struct {
+	UpdateID string  `json:"update_id"`
+	Outcome  Outcome `json:"outcome"`
 }
 
 // Post is one message of the thread: what it should show, and where it stands.

@@ -22,11 +22,11 @@ func IsDraining(message string) bool { return strings.Contains(message, errDrain
 func (s *session) handlers(ctx workflow.Context) error {
 	return errors.Join(
 		onUpdate(ctx, UpdateDecideApproval, s.validDecision, s.decide),
-		onUpdate(ctx, UpdateCancelTurn, func(_ workflow.Context, c CancelTurn) error { return s.valid(c.By) }, s.cancelTurn),
-		onUpdate(ctx, UpdatePause, func(_ workflow.Context, p Pause) error { return s.valid(p.By) }, s.requestPause),
-		onUpdate(ctx, UpdateSetModel, func(_ workflow.Context, m SetModel) error { return s.valid(m.By) }, s.setModel),
-		onUpdate(ctx, UpdateSwitchBackend, func(_ workflow.Context, b SwitchBackend) error { return s.valid(b.By) }, s.switchBackend),
-		onUpdate(ctx, UpdateRevokeGrant, func(_ workflow.Context, r RevokeGrant) error { return s.valid(r.By) }, s.revokeGrant),
+		onUpdate(ctx, UpdateCancelTurn, func(_ workflow.Context, c CancelTurn) error { return s.valid(c.By) }, once(s, s.cancelTurn)),
+		onUpdate(ctx, UpdatePause, func(_ workflow.Context, p Pause) error { return s.valid(p.By) }, once(s, s.requestPause)),
+		onUpdate(ctx, UpdateSetModel, func(_ workflow.Context, m SetModel) error { return s.valid(m.By) }, once(s, s.setModel)),
+		onUpdate(ctx, UpdateSwitchBackend, func(_ workflow.Context, b SwitchBackend) error { return s.valid(b.By) }, once(s, s.switchBackend)),
+		onUpdate(ctx, UpdateRevokeGrant, func(_ workflow.Context, r RevokeGrant) error { return s.valid(r.By) }, once(s, s.revokeGrant)),
 		workflow.SetQueryHandler(ctx, QueryTurnState, s.turnState),
 		workflow.SetQueryHandler(ctx, QueryHistory, func() (History, error) {
 			return History{Turns: s.st.Recent, Transcript: s.st.Boundary.Transcript}, nil
@@ -44,6 +44,29 @@ func (s *session) handlers(ctx workflow.Context) error {
 
 func onUpdate[A any](ctx workflow.Context, name string, valid func(workflow.Context, A) error, handle func(workflow.Context, A) (Outcome, error)) error {
 	return workflow.SetUpdateHandlerWithOptions(ctx, name, handle, workflow.UpdateHandlerOptions{Validator: valid})
+}
+
+// maxAnswered is how many updates' answers a session remembers: whoever sends one
+// again has not had its answer, which is a matter of seconds.
+const maxAnswered = 20
+
+// once gives an update that is sent again its first answer. The server does so
+// within a run; this does it across runs.
+func once[A any](s *session, handle func(workflow.Context, A) (Outcome, error)) func(workflow.Context, A) (Outcome, error) {
+	return func(ctx workflow.Context, a A) (Outcome, error) {
+		id := workflow.GetCurrentUpdateInfo(ctx).ID
+		for _, answered := range s.st.Answered {
+			if answered.UpdateID == id {
+				return answered.Outcome, nil
+			}
+		}
+		out, err := handle(ctx, a)
+		if err == nil {
+			s.st.Answered = append(s.st.Answered, Answered{id, out})
+			s.st.Answered = s.st.Answered[max(0, len(s.st.Answered)-maxAnswered):]
+		}
+		return out, err
+	}
 }
 
 func (s *session) valid(by Actor) error {
