@@ -26,6 +26,8 @@ const (
 	KindExecEnded   = "exec_ended"
 	KindStopped     = "stopped"
 	KindDestroyed   = "destroyed"
+	// KindHostLeft: the session went on on another host, from what was saved.
+	KindHostLeft = "host_left"
 	KindGranted     = "granted"
 	KindGrantEnded  = "grant_ended"
 )

@@ -149,6 +149,7 @@ func (c *Config) checkSandbox(k *checker) {
 	}
 	c.checkDocker(k)
 	k.positive("drain.within", c.Drain.Within)
+	k.positive("sandbox.host_dead_after", c.Sandbox.HostDeadAfter)
 	k.positive("sandbox.timeout.read", c.Sandbox.Timeout.Read)
 	k.positive("sandbox.timeout.shell", c.Sandbox.Timeout.Shell)
 	k.positive("sandbox.timeout.install", c.Sandbox.Timeout.Install)

@@ -38,6 +38,8 @@ type session struct {
 	cancelModel workflow.CancelFunc
 	// thinking is true while a model call is in flight.
 	thinking bool
+	// lost: the sandbox's host is dead, and the step's calls have stopped for it.
+	lost bool
 	// late: a message that came after the receipt was answered.
 	late bool
 	// refusals counts refused clicks by person, to bound them.

@@ -102,8 +102,11 @@ func (s *session) approvalButtons(a *Approval, v *ApprovalView) []Button {
 	if a.State != ApprovalPending {
 		return nil
 	}
-	if a.Budget != nil {
+	switch {
+	case a.Budget != nil:
 		return budgetButtons(a, v)
+	case a.Lost != nil:
+		return hostButtons(v)
 	}
 	if a.UnknownRun {
 		return []Button{{ID: ButtonRunAgain, Label: "Run again…"}, {ID: ButtonLeave, Label: "Leave it"}}

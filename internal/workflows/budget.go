@@ -177,9 +177,15 @@ func (s *session) requestBudget(ctx workflow.Context, o *OverBudget) *Approval {
 
 // awaitBudget waits for the request's end; false means that the run drains.
 func (s *session) awaitBudget(ctx workflow.Context, a *Approval) bool {
+	return s.awaitOwn(ctx, a, func() bool { return false })
+}
+
+// awaitOwn waits for the end of a request that is about no call; false means that
+// the run drains. It is withdrawn when moot says so.
+func (s *session) awaitOwn(ctx workflow.Context, a *Approval, moot func() bool) bool {
 	p := s.approvalPost(a.ID)
 	ready := func() bool {
-		return a.Quorum || a.State != ApprovalPending || s.wanted || s.st.Turn.Stop != nil || p == nil || p.Gone
+		return moot() || a.Quorum || a.State != ApprovalPending || s.wanted || s.st.Turn.Stop != nil || p == nil || p.Gone
 	}
 	for a.State == ApprovalPending {
 		if a.ExpiresAt.IsZero() {
@@ -214,6 +220,8 @@ func (s *session) awaitBudget(ctx workflow.Context, a *Approval) bool {
 				s.st.Stats.Approved++
 				s.settle(ctx, a, ApprovalApproved, last)
 			}
+		case moot():
+			s.settle(ctx, a, ApprovalWithdrawn, Actor{})
 		case p == nil || p.Gone:
 			s.settle(ctx, a, ApprovalExpired, Actor{})
 		default:

@@ -41,6 +41,12 @@ func (s *session) runCalls(ctx workflow.Context) {
 		})
 	}
 	_ = workflow.Await(ctx, func() bool { return s.calls == 0 || s.wanted })
+	if s.lost && !s.wanted {
+		// What to do is asked on the way back to an open sandbox.
+		s.lost, s.opened = false, false
+		s.runCalls(ctx)
+		return
+	}
 	if s.wanted {
 		s.drain()
 		_ = workflow.Await(ctx, func() bool { return s.calls == 0 })
@@ -65,7 +71,7 @@ func (s *session) openSandbox(ctx workflow.Context) bool {
 		in.ExecID = s.st.Thread.ID + ".open." + itoa(s.st.Turn.Number)
 	}
 	s.opening(ctx, in)
-	octx, cancel := workflow.WithCancel(openOptions(ctx, queue))
+	octx, cancel := workflow.WithCancel(s.onHost(openOptions(ctx, queue), queue))
 	defer cancel()
 	f := workflow.ExecuteActivity(octx, ActivityOpenSandbox, in)
 	_ = workflow.Await(ctx, func() bool { return f.IsReady() || s.st.Turn.Stop != nil })
@@ -81,7 +87,9 @@ func (s *session) openSandbox(ctx workflow.Context) bool {
 		}
 		return false
 	}
-	if err := f.Get(ctx, &res); err != nil {
+	if err := f.Get(ctx, &res); notTakenUp(err) {
+		return s.replaceHost(ctx) && s.openSandbox(ctx)
+	} else if err != nil {
 		s.openingEnded(ctx, in, CallFailed, nil)
 		s.sandboxFailed(ctx, err)
 		return false
@@ -196,7 +204,7 @@ func (s *session) cancelCalls(ctx workflow.Context) {
 // ask runs one of the gate's activities until it ends, or until it is not wanted
 // any more: then it is given up, which is an error.
 func (s *session) ask(ctx workflow.Context, queue, name string, in, out any, wanted func() bool) error {
-	actx, cancel := workflow.WithCancel(gateOptions(ctx, queue))
+	actx, cancel := workflow.WithCancel(s.onHost(gateOptions(ctx, queue), queue))
 	defer cancel()
 	f := workflow.ExecuteActivity(actx, name, in)
 	_ = workflow.Await(ctx, func() bool { return f.IsReady() || !wanted() })
@@ -210,7 +218,7 @@ func (s *session) notStopped() bool { return s.st.Turn != nil && s.st.Turn.Stop 
 
 // runCall is one call's way: judged, perhaps held for approval, run.
 func (s *session) runCall(ctx workflow.Context, c *Call) {
-	for !c.ended() && !s.draining {
+	for !c.ended() && !s.draining && !s.lost {
 		if s.st.Turn.Stop != nil && c.State != CallRunning {
 			s.cancelCall(ctx, c)
 			return
@@ -252,6 +260,10 @@ func (s *session) judge(ctx workflow.Context, c *Call) {
 		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Channel: s.st.Thread.Channel,
 	}, &j, s.notStopped)
 	if !s.notStopped() {
+		return
+	}
+	if notTakenUp(err) {
+		s.hostLost(ctx) // it is judged again, there or elsewhere
 		return
 	}
 	if err != nil {
@@ -313,7 +325,7 @@ func (s *session) runTool(ctx workflow.Context, c *Call) {
 	}
 	c.Started = true
 	s.st.Turn.Wrote = s.st.Turn.Wrote || j.Tier != "safe"
-	rctx, cancel := workflow.WithCancel(runOptions(ctx, sb.Queue, j.Timeout))
+	rctx, cancel := workflow.WithCancel(s.onHost(runOptions(ctx, sb.Queue, j.Timeout), sb.Queue))
 	defer cancel()
 	f := workflow.ExecuteActivity(rctx, ActivityRunTool, in)
 	stop := func() bool { return s.st.Turn.Stop != nil }
@@ -328,7 +340,13 @@ func (s *session) runTool(ctx workflow.Context, c *Call) {
 		return
 	}
 	var res ToolResult
-	if err := f.Get(ctx, &res); err != nil {
+	if err := f.Get(ctx, &res); notTakenUp(err) {
+		if s.hostLost(ctx) {
+			s.finish(ctx, c, CallUnknown, hostSentence+" The command may have run.", modelText("unknown", hostSentence+" The command may have run."))
+			s.step(ctx)
+		}
+		return // it is attached to when the host has time for it
+	} else if err != nil {
 		s.unknown(ctx, c, sentenceOf(err))
 		return
 	}

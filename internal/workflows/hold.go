@@ -21,7 +21,7 @@ func (s *session) await(ctx workflow.Context, c *Call) {
 	}
 	p := s.approvalPost(a.ID)
 	ready := func() bool {
-		return a.Quorum || a.State != ApprovalPending || s.draining || s.st.Turn.Stop != nil || p == nil || p.Gone
+		return a.Quorum || a.State != ApprovalPending || s.draining || s.lost || s.st.Turn.Stop != nil || p == nil || p.Gone
 	}
 	if a.ExpiresAt.IsZero() {
 		_ = workflow.Await(ctx, func() bool { return ready() || p.Ref != "" })
@@ -50,7 +50,7 @@ func (s *session) await(ctx workflow.Context, c *Call) {
 	case a.Quorum && a.State == ApprovalPending:
 		// Also when the run drains: the click is waiting for this answer.
 		s.verify(ctx, c, a)
-	case s.draining:
+	case s.draining, s.lost:
 	case p == nil || p.Gone:
 		s.settle(ctx, a, ApprovalExpired, Actor{})
 	case a.State != ApprovalPending:

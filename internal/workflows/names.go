@@ -82,6 +82,9 @@ const (
 	ActivityReleaseSandbox = "ReleaseSandbox"
 	ActivityDestroySandbox = "DestroySandbox"
 
+	ActivityCheckHost = "CheckHost"
+	ActivityAwaitHost = "AwaitHost"
+
 	ActivityRecordAudit = "RecordAudit"
 
 	ActivityQuerySession  = "QuerySession"

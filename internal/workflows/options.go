@@ -75,6 +75,16 @@ func transcriptOptions(ctx workflow.Context) workflow.Context {
 	})
 }
 
+// hostOptions: a look at a host's queue, which takes as long as it must be watched.
+func hostOptions(ctx workflow.Context, within time.Duration) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:           TaskQueueReasoning,
+		StartToCloseTimeout: within + time.Minute,
+		HeartbeatTimeout:    10 * time.Second,
+		RetryPolicy:         forever(500*time.Millisecond, 10*time.Second),
+	})
+}
+
 // openOptions: a backend may pull an image; a seed may be large. What stays
 // unavailable for two minutes is said in the thread.
 func openOptions(ctx workflow.Context, queue string) workflow.Context {

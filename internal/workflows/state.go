@@ -33,6 +33,9 @@ type Settings struct {
 	OnlyModel bool `json:"only_model,omitempty"`
 	// MaxSteps bounds the model calls of a turn.
 	MaxSteps int `json:"max_steps"`
+	// HostDeadAfter is how long nobody may serve a host's queue before its sessions
+	// may go on elsewhere.
+	HostDeadAfter time.Duration `json:"host_dead_after,omitempty"`
 }
 
 // State is all that a session carries from run to run. It stays small: long
@@ -74,8 +77,12 @@ type State struct {
 	// Ended are the last grants that do not stand any more.
 	Ended    []GrantEnd `json:"ended,omitempty"`
 	Boundary Boundary   `json:"boundary"`
-	Usage    Usage      `json:"usage"`
-	Stats    Stats      `json:"stats"`
+	// SavedTurn is the turn at whose end Boundary.Snapshot was taken, 0 for one that
+	// the session began with; SavedAt is when.
+	SavedTurn int       `json:"saved_turn,omitempty"`
+	SavedAt   time.Time `json:"saved_at,omitzero"`
+	Usage     Usage     `json:"usage"`
+	Stats     Stats     `json:"stats"`
 	// DayUsage is what people's turns have cost on Day (UTC), by who began them;
 	// Raised are the limits of budgets that approvers have allowed.
 	Day      string           `json:"day,omitempty"`
@@ -217,6 +224,8 @@ type Approval struct {
 	BrokeGlass bool `json:"broke_glass,omitempty"`
 	// Budget is set where no call is held, but the turn, for a budget to be raised.
 	Budget *OverBudget `json:"budget,omitempty"`
+	// Lost is set when the request is to go on without the sandbox's host.
+	Lost *LostHost `json:"lost,omitempty"`
 	// Editing is true while a changed command is being judged.
 	Editing bool `json:"editing,omitempty"`
 	// Interactions are those already answered, so that a repeated click after a

@@ -360,9 +360,19 @@ func (s *session) snapshot(ctx workflow.Context) {
 		return
 	}
 	var res SnapshotResult
-	err := workflow.ExecuteActivity(snapshotOptions(ctx, s.st.Sandbox.Queue), ActivityTakeSnapshot, SnapshotInput{
-		WorkflowID: s.id, Sandbox: *s.st.Sandbox, Turn: s.st.Turns, Previous: s.st.Boundary.Snapshot,
-	}).Get(ctx, &res)
+	queue := s.st.Sandbox.Queue
+	take := func() error {
+		return workflow.ExecuteActivity(s.onHost(snapshotOptions(ctx, queue), queue), ActivityTakeSnapshot, SnapshotInput{
+			WorkflowID: s.id, Sandbox: *s.st.Sandbox, Turn: s.st.Turns, Previous: s.st.Boundary.Snapshot,
+		}).Get(ctx, &res)
+	}
+	err := take()
+	for notTakenUp(err) {
+		if look, answered := s.checkHost(ctx); !answered || look.Dead {
+			break
+		}
+		err = take()
+	}
 	if err != nil {
 		s.st.Boundary.Failed = sentenceOf(err)
 		s.notice("The files could not be saved at the end of this turn: " + s.st.Boundary.Failed +
@@ -370,6 +380,7 @@ func (s *session) snapshot(ctx workflow.Context) {
 		return
 	}
 	s.st.Boundary.Failed = ""
+	s.st.SavedTurn, s.st.SavedAt = s.st.Turns, workflow.Now(ctx)
 	if res.Snapshot != s.st.Boundary.Snapshot {
 		s.st.Boundary.Previous, s.st.Boundary.Snapshot = s.st.Boundary.Snapshot, res.Snapshot
 	}

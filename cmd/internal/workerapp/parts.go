@@ -80,6 +80,7 @@ func (a *App) registerWorkflows(r worker.Registry) {
 	r.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
 	r.RegisterWorkflowWithOptions(manager.Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeManager})
 	registry := &control.Registry{Store: a.store}
+	r.RegisterActivity(&control.Hosts{Client: a.Client, Namespace: a.Config.Temporal.Namespace, Rules: a.rule})
 	r.RegisterActivity(&control.Activities{Client: control.New(a.Client, registry), Registry: registry})
 }
 

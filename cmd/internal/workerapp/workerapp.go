@@ -160,7 +160,8 @@ func (a *App) settings() workflows.Settings {
 		Workspaces: workspaces,
 		Model:      model, OnlyModel: a.Config.OpenAI.Offline(), Backend: a.Config.Sandbox.Backend,
 		Backends: a.Config.Backends(), ForceContinueAsNew: a.ForceContinueAsNew,
-		MaxSteps: a.Config.Budget.TurnSteps,
+		HostDeadAfter: a.Config.Sandbox.HostDeadAfter,
+		MaxSteps:      a.Config.Budget.TurnSteps,
 	}
 }
 
