@@ -20,6 +20,7 @@ type cli struct {
 	Run      runCmd      `cmd:"" default:"withargs" help:"Serve (the default)."`
 	GC       gcCmd       `cmd:"" name:"gc" help:"Remove what no session needs of the stored snapshots, as a running worker does from time to time."`
 	Snapshot snapshotCmd `cmd:"" help:"Look at stored snapshots."`
+	Spend    spendCmd    `cmd:"" help:"Say what a day's turns have cost, by who began them."`
 }
 
 type runCmd struct {

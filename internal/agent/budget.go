@@ -77,24 +77,39 @@ func (a *Activities) over(ctx context.Context, in workflows.ModelInput, model st
 // same team, guild or site.
 func (a *Activities) elsewhere(ctx context.Context, in workflows.ModelInput) (int64, error) {
 	own, sum := spendKey(in), int64(0)
-	for o, err := range a.texts.blobs.List(ctx, own[:strings.LastIndexByte(own, '/')+1]) {
+	others, err := spent(ctx, a.texts.blobs, own[:strings.LastIndexByte(own, '/')+1], own)
+	for _, s := range others {
+		sum += s.Usage.Micros
+	}
+	return sum, err
+}
+
+// SpentOn is what sessions have cost on a day (UTC), such as "2026-11-30".
+func SpentOn(ctx context.Context, blobs Blobs, day string) ([]Spend, error) {
+	return spent(ctx, blobs, SpendPrefix+day+"/", "")
+}
+
+// spent reads the records below a prefix, without one of them.
+func spent(ctx context.Context, blobs Blobs, prefix, but string) ([]Spend, error) {
+	var all []Spend
+	for o, err := range blobs.List(ctx, prefix) {
 		if err != nil {
-			return 0, fmt.Errorf("listing the day's spending: %w", err)
+			return nil, fmt.Errorf("listing the day's spending: %w", err)
 		}
-		if o.Key == own {
+		if o.Key == but {
 			continue
 		}
-		data, err := a.texts.blobs.Get(ctx, o.Key)
+		data, err := blobs.Get(ctx, o.Key)
 		s := Spend{}
 		switch {
-		case errors.Is(err, blob.ErrNotFound):
+		case errors.Is(err, blob.ErrNotFound): // removed meanwhile
 		case err != nil:
-			return 0, fmt.Errorf("reading the day's spending: %w", err)
+			return nil, fmt.Errorf("reading the day's spending: %w", err)
 		case json.Unmarshal(data, &s) == nil:
-			sum += s.Usage.Micros
+			all = append(all, s)
 		}
 	}
-	return sum, nil
+	return all, nil
 }
 
 // book writes down what the session has cost its payer today. It holds the sum,

@@ -52,8 +52,13 @@ func TestBudgets(t *testing.T) {
 	elsewhere.Spent.Date = "2026-12-01"
 	require.Nil(t, b.must(elsewhere).Over, "a new day")
 
+	spent, err := agent.SpentOn(t.Context(), b.blobs, "2026-11-30")
+	require.NoError(t, err)
+	require.Len(t, spent, 3)
+	require.Equal(t, "ada", spent[0].Person)
+
 	n := len(s.Requests())
-	_, err := b.call(workflows.ModelInput{Model: "gpt-unpriced", Append: []workflows.Item{message("hi")}})
+	_, err = b.call(workflows.ModelInput{Model: "gpt-unpriced", Append: []workflows.Item{message("hi")}})
 	require.Contains(t, applicationError(t, err).Message(), "has no price")
 	require.Len(t, s.Requests(), n, "nothing is asked of a model that cannot be counted")
 }

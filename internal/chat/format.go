@@ -106,6 +106,20 @@ func Tokens(n int64) string {
 	return strconv.FormatFloat(float64(n)/1e6, 'f', 1, 64) + "M tokens"
 }
 
+// UsedTokens shows what was used: "18k tokens", or "18k tokens (12k cached)" where
+// the model's server had part of the input in its cache. Empty for nothing.
+func UsedTokens(u workflows.Usage) string {
+	all := u.Input + u.Output
+	if all <= 0 {
+		return ""
+	}
+	if u.Cached <= 0 {
+		return Tokens(all)
+	}
+	cached, _, _ := strings.Cut(Tokens(u.Cached), " ")
+	return Tokens(all) + " (" + cached + " cached)"
+}
+
 // Count is "1 command", "6 commands".
 func Count(n int, one, many string) string {
 	if n == 1 {

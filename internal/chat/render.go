@@ -137,8 +137,8 @@ func (s Style) TurnSummary(t workflows.TurnView) string {
 	switch t.State {
 	case workflows.TurnDone:
 		parts := []string{"Done", Count(t.Commands, "command", "commands"), Duration(t.EndedAt.Sub(t.StartedAt))}
-		if n := t.Usage.Input + t.Usage.Output; n > 0 {
-			parts = append(parts, Tokens(n))
+		if used := UsedTokens(t.Usage); used != "" {
+			parts = append(parts, used)
 		}
 		if m := Money(t.Usage.Micros); m != "" {
 			parts = append(parts, m)

@@ -137,6 +137,11 @@ func TestTurnGolden(t *testing.T) {
 		v.Calls = v.Calls[:2]
 	}
 	add("done, a failure stays visible", done)
+	add("done, with cached tokens and a call that was never answered", func(v *workflows.TurnView) {
+		done(v)
+		v.Condensed = true
+		v.Usage = workflows.Usage{Input: 17000, Cached: 12000, Output: 1000, Micros: 80000, Calls: 3, Unsure: 1}
+	})
 	add("done, one command, no price", func(v *workflows.TurnView) {
 		done(v)
 		v.Commands, v.Usage, v.Calls, v.EndedAt = 1, workflows.Usage{}, v.Calls[1:], at("15:04:14")

@@ -132,8 +132,14 @@ func (r *Router) status(ctx context.Context, ev Event) (Reply, error) {
 	if st.Queued > 0 {
 		lines = append(lines, "- "+Count(st.Queued, "message is", "messages are")+" queued.")
 	}
-	if n := st.Header.Usage.Input + st.Header.Usage.Output; n > 0 {
-		lines = append(lines, "- "+Tokens(n)+" used")
+	if used := UsedTokens(st.Header.Usage); used != "" {
+		if m := Money(st.Header.Usage.Micros); m != "" {
+			used += ", " + m
+		}
+		lines = append(lines, "- "+used+" used")
+	}
+	if n := st.Header.Usage.Unsure; n > 0 {
+		lines = append(lines, "- "+Count(n, "model call was", "model calls were")+" never answered and may have been billed")
 	}
 	if sb := st.Sandbox; sb != nil && st.Header.Liveness != workflows.LivenessDestroyed {
 		lines = append(lines, fmt.Sprintf("- Sandbox generation %d on %s, workspace root %s", sb.Generation, sb.Backend, Code(sb.Root)))

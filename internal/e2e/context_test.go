@@ -95,4 +95,7 @@ func TestBudgetIsRaisedAndTheConversationCondensed(t *testing.T) {
 		}
 	}
 	require.NotZero(t, compacted)
+	code, stdout, stderr := runs(t, "worker", d.home, nil, "spend", "--data-dir", d.dir)
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `^ada +1 sessions .* \$[1-9]`, stdout)
 }

@@ -49,11 +49,15 @@ export function money(micros) {
   return micros > 0 ? "$" + (micros / 1e6).toFixed(micros < 10000 ? 3 : 2) : "";
 }
 
-// tokens says a count as 18k.
-export function tokens(n) {
+// tokens says a count as 18k, and how much of it came from the server's cache.
+export function tokens(n, cached) {
   if (!n) return "";
-  if (n < 1000) return n + " tokens";
-  return n < 1e6 ? Math.round(n / 1e3) + "k tokens" : (n / 1e6).toFixed(1) + "M tokens";
+  return shortened(n) + " tokens" + (cached > 0 ? ` (${shortened(cached)} cached)` : "");
+}
+
+function shortened(n) {
+  if (n < 1000) return String(n);
+  return n < 1e6 ? Math.round(n / 1e3) + "k" : (n / 1e6).toFixed(1) + "M";
 }
 
 export const count = (n, one, many = one + "s") => `${n} ${n === 1 ? one : many}`;

@@ -125,7 +125,7 @@ function turnLine(m) {
       return ["Could not go on: ", plain(t.error || "no reason was given."), t.hint && " " + plain(t.hint)];
   }
   const n = t.commands ?? (m.tool_calls || []).length;
-  return ["Done", n ? count(n, "command") : "", duration(spent), tokens((used.input || 0) + (used.output || 0)), money(used.micros)].filter(Boolean).join(" · ");
+  return ["Done", n ? count(n, "command") : "", duration(spent), tokens((used.input || 0) + (used.output || 0), used.cached), money(used.micros)].filter(Boolean).join(" · ");
 }
 
 const wentWrong = (c) => (c.state === "completed" ? c.exit_code > 0 || c.exit_code < 0 : c.state !== "pending" && c.state !== "running");
