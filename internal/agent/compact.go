@@ -37,8 +37,9 @@ const (
 )
 
 // windows are the input tokens that OpenAI's models take, by the beginning of
-// their names, longest first; their sizes are those of the model pages. Others
-// get the smallest one.
+// their names, longest first. They are assumptions, on the small side, that
+// openai.windows corrects: too small a window condenses early, too large a one is
+// found full by the server. Others get the smallest one.
 var windows = []struct {
 	name   string
 	tokens int64
