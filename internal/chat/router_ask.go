@@ -58,6 +58,18 @@ func Losses(st workflows.TurnState) string {
 	if len(lost) > 0 {
 		text = "Lost: " + strings.Join(lost, "; ") + "."
 	}
+	if w := st.Work; w != nil {
+		var work []string
+		for _, b := range w.Unpushed {
+			work = append(work, Escape(b))
+		}
+		if len(work) > 0 {
+			text += " Unpushed commits: " + strings.Join(work, ", ") + "."
+		}
+		if w.Uncommitted > 0 {
+			text += " " + Count(w.Uncommitted, "file", "files") + " with changes that no commit holds."
+		}
+	}
 	return fmt.Sprintf("%s Kept for some days: the conversation (%s) and the workspace's files, for `new --from`.", text, Count(st.Turns, "turn", "turns"))
 }
 

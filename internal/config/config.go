@@ -145,7 +145,6 @@ type Budget struct {
 type Sandbox struct {
 	Backend   string   `key:"backend" default:"local" doc:"Default backend of a new session."`
 	Workspace string   `key:"workspace" default:"" shown:"an empty directory; in cmd/dev the working directory" doc:"Directory that a new session's workspace is a copy of, its git-ignored files left out. It is never written."`
-	Roots     []string `key:"roots" default:"" shown:"none" doc:"Directories of the worker below which a session may move with 'switch BACKEND DIRECTORY'."`
 	Timeout   Timeouts `key:"timeout"`
 
 	HostDeadAfter time.Duration `key:"host_dead_after" default:"2m" doc:"How long no worker may serve a host's sandboxes before sessions there may go on on another host, from their last snapshot, when somebody approves that. It needs a blob store that all hosts share (blob.url)."`

@@ -94,7 +94,7 @@ func TestEveryKeyFromEverySource(t *testing.T) {
 		"mcp.servers": "docs.command=docs-server", "mcp.tokens": "docs=one",
 		"openai.windows": "m=9000", "openai.prices": "m.input=1,m.output=2", "openai.compact_at": "50",
 		"sandbox.docker.cpus": "0.5", "sandbox.docker.memory_mb": "99", "budget.turn": "1", "budget.session": "2", "budget.person_day": "3",
-		"workspaces": "{api: {setup: [make]}}", "sandbox.roots": "/srv",
+		"workspaces":     "{api: {setup: [make]}}",
 		"approvals.sets": "oncall=grace", "approvals.channels": "C1=grace", "approvals.access": "destroy=starter",
 	}
 	seen := map[string]string{}

@@ -129,9 +129,6 @@ func (c *Config) paths(k *checker) {
 	k.absolute("data_dir", &c.DataDir)
 	k.absolute("policy.file", &c.Policy.File)
 	k.absolute("sandbox.workspace", &c.Sandbox.Workspace)
-	for i := range c.Sandbox.Roots {
-		k.absolute("sandbox.roots", &c.Sandbox.Roots[i])
-	}
 	if err := c.Workspaces.Absolute(filepath.Abs); err != nil {
 		k.fault("workspaces", "%v", err)
 	}

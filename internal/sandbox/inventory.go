@@ -13,18 +13,49 @@ import (
 	"github.com/countersign/countersign/internal/workflows"
 )
 
-// inventoryScript says, a line each, what a destroy would lose. Git runs nothing
-// that the repository's configuration names.
+// workScript says, a line each, what no remote has of the repositories in the
+// workspace and right below it. Git runs nothing that their configuration names,
+// and writes nothing.
+const workScript = `command -v git >/dev/null 2>&1 || exit 0
+git() { GIT_OPTIONAL_LOCKS=0 command git -c core.fsmonitor=false -c core.hooksPath=/dev/null -c safe.directory='*' "$@"; }
+for repo in . */; do
+	repo=${repo%/} in=
+	[ -e "$repo/.git" ] || continue
+	[ "$repo" = . ] || in=" in $repo"
+	(
+		cd "$repo" && [ "$(git rev-parse --is-inside-work-tree 2>/dev/null)" = true ] || exit 0
+		echo "uncommitted $(git status --porcelain 2>/dev/null | wc -l)"
+		git for-each-ref --format='%(refname:short)' refs/heads 2>/dev/null | head -n 50 | while IFS= read -r branch; do
+			n=$(git rev-list --count "refs/heads/$branch" --not --remotes 2>/dev/null) || continue
+			[ "$n" = 0 ] || echo "unpushed $n on $branch$in"
+		done
+	)
+done`
+
+// inventoryScript says, a line each, what a destroy would lose.
 const inventoryScript = `echo "files $(find . -name .git -prune -o -type f -print | wc -l)"
 echo "kilobytes $(du -sk . | cut -f1)"
-command -v git >/dev/null 2>&1 || exit 0
-git() { command git -c core.fsmonitor=false -c core.hooksPath=/dev/null -c safe.directory='*' "$@"; }
-[ "$(git rev-parse --is-inside-work-tree 2>/dev/null)" = true ] || exit 0
-echo "uncommitted $(git status --porcelain 2>/dev/null | wc -l)"
-git for-each-ref --format='%(refname:short)' refs/heads 2>/dev/null | head -n 50 | while IFS= read -r branch; do
-	n=$(git rev-list --count "refs/heads/$branch" --not --remotes 2>/dev/null) || continue
-	[ "$n" = 0 ] || echo "unpushed $n on $branch"
-done`
+` + workScript + "\n"
+
+// workTime bounds the look after each turn.
+const workTime = 5 * time.Second
+
+// takeWork is the part of the inventory that is shown before a destroy: quick,
+// and nothing at all where there is no repository.
+func takeWork(ctx context.Context, s Session) *workflows.Inventory {
+	found, err := s.Glob(ctx, ".git", 1)
+	if err == nil && len(found) == 0 {
+		found, err = s.Glob(ctx, "*/.git", maxMatches)
+	}
+	if err != nil || len(found) == 0 {
+		return nil
+	}
+	inv := lookAt(ctx, s, workScript, workTime)
+	if inv.Uncommitted == 0 && len(inv.Unpushed) == 0 {
+		return nil
+	}
+	return &inv
+}
 
 // inventoryTime bounds the look: a destroy does not wait for a huge workspace.
 const inventoryTime = 15 * time.Second
@@ -32,13 +63,17 @@ const inventoryTime = 15 * time.Second
 // takeInventory looks at a workspace that is about to go. It is for a receipt:
 // what cannot be found out is left out.
 func takeInventory(ctx context.Context, s Session) workflows.Inventory {
+	return lookAt(ctx, s, inventoryScript, inventoryTime)
+}
+
+func lookAt(ctx context.Context, s Session, script string, within time.Duration) workflows.Inventory {
 	var inv workflows.Inventory
-	ctx, cancel := context.WithTimeout(ctx, inventoryTime+5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, within+5*time.Second)
 	defer cancel()
 	var b [6]byte
 	_, _ = rand.Read(b[:])
 	id := "inventory-" + hex.EncodeToString(b[:])
-	if err := s.Start(ctx, ExecSpec{ID: id, Command: inventoryScript, Limits: Limits{Timeout: inventoryTime, OutputBytes: 64 << 10}}); err != nil {
+	if err := s.Start(ctx, ExecSpec{ID: id, Command: script, Limits: Limits{Timeout: within, OutputBytes: 64 << 10}}); err != nil {
 		return inv
 	}
 	var out bytes.Buffer
@@ -54,7 +89,7 @@ func takeInventory(ctx context.Context, s Session) workflows.Inventory {
 		case "kilobytes":
 			inv.Bytes = n << 10
 		case "uncommitted":
-			inv.Uncommitted = int(n)
+			inv.Uncommitted += int(n)
 		case "unpushed":
 			if len(inv.Unpushed) < 10 {
 				inv.Unpushed = append(inv.Unpushed, fmt.Sprint(clean(rest)))

@@ -37,7 +37,11 @@ func (a *Activities) takeSnapshot(ctx context.Context, in workflows.SnapshotInpu
 	if errors.Is(err, snapshot.ErrIgnoreFile) {
 		err = Refuse(fmt.Sprintf("%v; make it shorter.", err))
 	}
-	return workflows.SnapshotResult{Snapshot: took.Ref, Files: took.Files, Bytes: took.Bytes}, err
+	res := workflows.SnapshotResult{Snapshot: took.Ref, Files: took.Files, Bytes: took.Bytes}
+	if err == nil {
+		res.Work = takeWork(ctx, s)
+	}
+	return res, err
 }
 
 // snapshotSeed fills a new sandbox from a snapshot, and notes that it holds that.

@@ -139,3 +139,21 @@ func TestManifestIsBound(t *testing.T) {
 	require.Equal(t, workflows.CallFailed, res.State)
 	require.Contains(t, res.Error, `There is no workspace "api"`)
 }
+
+// What a destroy would lose is known at each boundary.
+func TestWorkAtBoundary(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	take := func() *workflows.Inventory {
+		res, err := call[workflows.SnapshotResult](r, r.acts.TakeSnapshot, workflows.SnapshotInput{WorkflowID: session, Sandbox: r.ref})
+		require.NoError(t, err)
+		return res.Work
+	}
+	require.Nil(t, take())
+	const as = "git -c user.name=a -c user.email=a@x "
+	out := r.shell("git init -q -b main sub && cd sub && echo 1 > f && git add f && " + as + "commit -q -m one && echo 2 > f && echo 3 > g")
+	if out.ExitCode == nil || *out.ExitCode != 0 {
+		t.Skip("there is no git in the sandbox: " + out.Output.Text)
+	}
+	require.Equal(t, &workflows.Inventory{Uncommitted: 2, Unpushed: []string{"1 on main in sub"}}, take())
+}

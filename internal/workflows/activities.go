@@ -392,6 +392,8 @@ type SnapshotResult struct {
 	Snapshot string `json:"snapshot"`
 	Bytes    int64  `json:"bytes"`
 	Files    int    `json:"files"`
+	// Work is what no remote has of the workspace's repositories; nil is nothing.
+	Work *Inventory `json:"work,omitempty"`
 }
 
 // ReleaseInput releases or destroys a sandbox.

@@ -77,6 +77,8 @@ type State struct {
 	// Ended are the last grants that do not stand any more.
 	Ended    []GrantEnd `json:"ended,omitempty"`
 	Boundary Boundary   `json:"boundary"`
+	// Work is what no remote had of the workspace at the last boundary.
+	Work *Inventory `json:"work,omitempty"`
 	// SavedTurn is the turn at whose end Boundary.Snapshot was taken, 0 for one that
 	// the session began with; SavedAt is when.
 	SavedTurn int       `json:"saved_turn,omitempty"`

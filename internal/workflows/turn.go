@@ -379,7 +379,7 @@ func (s *session) snapshot(ctx workflow.Context) {
 			" The session and its files are there; fork and switch wait until a later turn's save succeeds.")
 		return
 	}
-	s.st.Boundary.Failed = ""
+	s.st.Boundary.Failed, s.st.Work = "", res.Work
 	s.st.SavedTurn, s.st.SavedAt = s.st.Turns, workflow.Now(ctx)
 	if res.Snapshot != s.st.Boundary.Snapshot {
 		s.st.Boundary.Previous, s.st.Boundary.Snapshot = s.st.Boundary.Snapshot, res.Snapshot

@@ -163,7 +163,7 @@ func (s *session) switchBackend(ctx workflow.Context, b SwitchBackend) (Outcome,
 }
 
 func (s *session) turnState() (TurnState, error) {
-	st := TurnState{WorkflowID: s.id, Queued: len(s.st.Queue), Turns: s.st.Turns, Sandbox: s.st.Sandbox, StartedAt: s.st.StartedAt, Grants: s.st.Grants}
+	st := TurnState{WorkflowID: s.id, Queued: len(s.st.Queue), Turns: s.st.Turns, Sandbox: s.st.Sandbox, StartedAt: s.st.StartedAt, Grants: s.st.Grants, Work: s.st.Work}
 	if p := s.post("header"); p != nil && p.View.Header != nil {
 		st.Header = *p.View.Header
 	}

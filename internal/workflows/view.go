@@ -302,6 +302,8 @@ type TurnState struct {
 	Turns      int         `json:"turns"`
 	Sandbox    *SandboxRef `json:"sandbox,omitempty"`
 	StartedAt  time.Time   `json:"started_at"`
+	// Work is what no remote had of the workspace at the last turn's end.
+	Work *Inventory `json:"work,omitempty"`
 }
 
 // HistoryTurn is one recent turn in short.

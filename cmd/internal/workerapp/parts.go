@@ -121,7 +121,6 @@ func (a *App) sandboxes(ctx context.Context, gate *policy.Policy) (*sandbox.Acti
 		},
 		Workspace:  a.Config.Sandbox.Workspace,
 		Workspaces: a.Config.Workspaces,
-		Roots:      a.Config.Sandbox.Roots,
 		Fill:       fill.Filler{Getenv: os.Getenv, CopyDir: here.CopyDir}.Fill,
 		Getenv:     os.Getenv,
 		TempDir:    temp,
