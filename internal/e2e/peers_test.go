@@ -345,7 +345,7 @@ func (s stage) says(turn int, task string) {
 func (s stage) asks(task string, n int) thread {
 	s.t.Helper()
 	s.says(1, task)
-	return s.sees("it asks", func(th thread) bool { return len(th.pending()) == n })
+	return s.sees("it asks", func(th thread) bool { return len(th.pending()) == n && len(th.calls(1)) >= n })
 }
 
 func (s stage) requestFor(th thread, command string) message {

@@ -182,13 +182,13 @@ func (s *session) deliver(ctx workflow.Context, p *Post) {
 
 // editPause is the time from one edit of a message to the next: a command that
 // ends at once is shown with what came before and after it, for one edit's price.
-// What asks for a person's decision does not wait. The edit itself waits: a timer
-// of the server's may be a second late, and costs history.
-const editPause = 250 * time.Millisecond
+// What asks for a person's decision, and what is final, does not wait. The edit
+// itself waits: a timer of the server's may be a second late, and costs history.
+const editPause = 100 * time.Millisecond
 
 // pause is how long the next edit waits.
 func (p *Post) pause(now time.Time) time.Duration {
-	if p.View.Kind == KindApproval {
+	if p.View.Kind == KindApproval || p.Final {
 		return 0
 	}
 	return min(editPause, max(0, editPause-now.Sub(p.touched)))
