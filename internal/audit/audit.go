@@ -27,9 +27,9 @@ const (
 	KindStopped     = "stopped"
 	KindDestroyed   = "destroyed"
 	// KindHostLeft: the session went on on another host, from what was saved.
-	KindHostLeft = "host_left"
-	KindGranted     = "granted"
-	KindGrantEnded  = "grant_ended"
+	KindHostLeft   = "host_left"
+	KindGranted    = "granted"
+	KindGrantEnded = "grant_ended"
 )
 
 // Entry is one thing that happened. Empty fields do not apply to its kind.
