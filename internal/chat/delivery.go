@@ -170,13 +170,6 @@ func (d *Delivery) EditMessage(ctx context.Context, in workflows.EditInput) (wor
 	}
 	stop := beat(ctx, last)
 	defer stop()
-	if in.After > 0 && activity.GetInfo(ctx).Attempt == 1 {
-		select {
-		case <-ctx.Done():
-			return workflows.PostResult{}, ended(ctx)
-		case <-time.After(in.After):
-		}
-	}
 	c, err := d.content(ctx, in.WorkflowID, in.Thread, in.Key)
 	if err != nil {
 		return workflows.PostResult{}, d.fail(ctx, "reading message "+in.Key, err)

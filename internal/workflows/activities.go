@@ -38,8 +38,6 @@ type EditInput struct {
 	Thread     Thread `json:"thread"`
 	Key        string `json:"key"`
 	Ref        string `json:"ref"`
-	// After is how long the first attempt waits before it reads the view.
-	After time.Duration `json:"after,omitempty"`
 }
 
 // ModelInput is one model call: what is new since Transcript.

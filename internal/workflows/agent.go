@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"go.temporal.io/sdk/temporal"
@@ -44,13 +43,11 @@ type session struct {
 	late bool
 	// refusals counts refused clicks by person, to bound them.
 	refusals map[string]int
-	// clock is the workflow's time.
-	clock func() time.Time
 }
 
 // Workflow is AgentWorkflow: the session of one thread.
 func (a *Agent) Workflow(ctx workflow.Context, in AgentInput) error {
-	s := &session{id: workflow.GetInfo(ctx).WorkflowExecution.ID, refusals: map[string]int{}, clock: func() time.Time { return workflow.Now(ctx) }}
+	s := &session{id: workflow.GetInfo(ctx).WorkflowExecution.ID, refusals: map[string]int{}}
 	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return a.Settings }).Get(&s.set); err != nil {
 		return err
 	}

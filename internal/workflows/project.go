@@ -3,7 +3,6 @@ package workflows
 import (
 	"errors"
 	"slices"
-	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -23,9 +22,6 @@ type edit struct {
 	// refreshing: the edit has seen, or may have seen, a running exec, and so
 	// repeats until it is cancelled.
 	refreshing bool
-	// reads is before which it has not read the view: a change until then needs no
-	// other edit.
-	reads time.Time
 	// superseded: it was cancelled for a newer view. An attempt under way may end
 	// with its own error then, which says nothing about that view.
 	superseded bool
@@ -67,10 +63,6 @@ func (s *session) changed(p *Post) {
 	}
 	p.View.Version++
 	if !p.edit.active {
-		return
-	}
-	if s.clock().Before(p.edit.reads) {
-		p.edit.refreshing = p.View.Live()
 		return
 	}
 	if p.edit.refreshing {
@@ -173,39 +165,22 @@ func (s *session) deliver(ctx workflow.Context, p *Post) {
 		p.Gone = true
 		return
 	}
-	p.Ref, p.Shown, p.touched = res.Ref, res.Version, workflow.Now(ctx)
+	p.Ref, p.Shown = res.Ref, res.Version
 	// A live view must be followed, whatever version was posted.
 	if p.View.Live() && !p.behind() {
 		p.View.Version++
 	}
 }
 
-// editPause is the time from one edit of a message to the next: a command that
-// ends at once is shown with what came before and after it, for one edit's price.
-// What asks for a person's decision, and what is final, does not wait. The edit
-// itself waits: a timer of the server's may be a second late, and costs history.
-const editPause = 100 * time.Millisecond
-
-// pause is how long the next edit waits.
-func (p *Post) pause(now time.Time) time.Duration {
-	if p.View.Kind == KindApproval || p.Final {
-		return 0
-	}
-	return min(editPause, max(0, editPause-now.Sub(p.touched)))
-}
-
 func (s *session) editLoop(ctx workflow.Context, p *Post) {
 	defer func() { p.edit = edit{} }()
 	for p.behind() && !s.draining {
 		ectx, cancel := workflow.WithCancel(ctx)
-		now := workflow.Now(ctx)
-		pause := p.pause(now)
-		p.touched = now.Add(pause)
-		p.edit = edit{active: true, cancel: cancel, refreshing: p.View.Live(), reads: p.touched}
+		p.edit = edit{active: true, cancel: cancel, refreshing: p.View.Live()}
 		ectx = postOptions(ectx, s.st.Thread.EditQueue(), priorityOf(p.View.Kind), s.id)
 		var res PostResult
 		err := workflow.ExecuteActivity(ectx, ActivityEditMessage, EditInput{
-			WorkflowID: s.id, Thread: s.st.Thread, Key: p.View.Key, Ref: p.Ref, After: pause,
+			WorkflowID: s.id, Thread: s.st.Thread, Key: p.View.Key, Ref: p.Ref,
 		}).Get(ectx, &res)
 		cancel()
 		switch {

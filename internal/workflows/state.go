@@ -138,9 +138,6 @@ type Post struct {
 	Gone bool `json:"gone,omitempty"`
 
 	edit edit
-	// touched is when this run last posted the message, or its last edit reads the
-	// view.
-	touched time.Time
 }
 
 // Turn is the turn that runs.
