@@ -177,10 +177,14 @@ func update[R any](ctx context.Context, c *Client, workflowID, name, updateID st
 	}
 }
 
-// draining reports an update that met a run on its way out.
+// draining reports an update that met a run on its way out. A run's end that
+// crosses a signal is refused by the server, and with it the whole workflow task:
+// an update that the task carried comes back as not ready, without effect, and is
+// not sent again by the SDK.
 func draining(err error) bool {
 	var app *temporal.ApplicationError
-	return (errors.As(err, &app) && workflows.IsDraining(app.Message())) || strings.Contains(err.Error(), "AcceptedUpdateCompletedWorkflow")
+	var notReady *serviceerror.WorkflowNotReady
+	return errors.As(err, &notReady) || (errors.As(err, &app) && workflows.IsDraining(app.Message())) || strings.Contains(err.Error(), "AcceptedUpdateCompletedWorkflow")
 }
 
 // List lists a manager's sessions, newest first; a manager that was never started
