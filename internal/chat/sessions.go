@@ -64,18 +64,18 @@ type Blobs interface {
 // blobPrefix is where long messages of people lie in the blob store.
 const blobPrefix = "messages"
 
-// PutText makes a text fit to travel: a long one goes into the blob store, and
+// PutText makes a person's text fit to travel: a long one goes into the blob store, and
 // its beginning with the reference on.
 func PutText(ctx context.Context, b Blobs, text string) (workflows.TextRef, error) {
 	ref := workflows.TextRef{Text: text, Bytes: len(text)}
-	if len(text) <= workflows.MaxInlineText {
+	if len(text) <= workflows.MaxInlineMessage {
 		return ref, nil
 	}
 	key, err := b.Put(ctx, blobPrefix, []byte(text))
 	if err != nil {
 		return workflows.TextRef{}, err
 	}
-	ref.Ref, ref.Text = key, CutBytes(text, workflows.MaxInlineText)
+	ref.Ref, ref.Text = key, CutBytes(text, workflows.MaxInlineMessage)
 	return ref, nil
 }
 

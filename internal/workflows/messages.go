@@ -7,6 +7,11 @@ import "time"
 // blob store and sends a [TextRef] with its beginning.
 const MaxInlineText = 8 << 10 // 8 KiB
 
+// MaxInlineMessage is the same for the messages of people, of which a session may
+// have many waiting: 1,500 stay below the 2 MiB that a continue-as-new input may
+// have.
+const MaxInlineMessage = 512
+
 // TextRef is a text that may be longer than history should hold.
 type TextRef struct {
 	// Text is the whole text, or its beginning when Ref is set.
@@ -51,6 +56,10 @@ type Message struct {
 	Text     TextRef   `json:"text"`
 	At       time.Time `json:"at"`
 }
+
+// size is about what the message takes in an input, in bytes: its text, and what
+// stands around it.
+func (m Message) size() int { return len(m.Text.Text) + 256 }
 
 // SetTitle is the payload of [SignalSetTitle].
 type SetTitle struct {

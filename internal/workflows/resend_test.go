@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -40,5 +41,34 @@ func TestUpdatesAmongSignalsAndNewRuns(t *testing.T) {
 	all.Wait()
 	for _, e := range errs {
 		require.Empty(t, e)
+	}
+}
+
+// Messages that are too much for one model call come in several, each once.
+func TestManyLongMessagesAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	w.ask("block")
+	w.eventually("running", func() bool { return w.runs("") == 1 })
+	const many = 320
+	for i := range many {
+		// What begins so asks the model for nothing.
+		m := said(fmt.Sprint(101+i), "ada", strings.Repeat("#", workflows.MaxInlineText))
+		require.NoError(t, w.control.SendMessage(t.Context(), w.id(), m))
+	}
+	w.eventually("they wait", func() bool { return w.state(w.id()).Queued == many })
+	_, err := w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob")}, "stop-1")
+	require.NoError(t, err)
+	w.eventually("all are taken", func() bool { st := w.state(w.id()); return st.Queued == 0 && st.Turn == nil })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seen := map[string]int{}
+	for _, e := range w.transcripts[fmt.Sprintf("t%d", len(w.transcripts))] {
+		if e.Kind == "message" {
+			seen[e.ID]++
+		}
+	}
+	for i := range many {
+		require.Equal(t, 1, seen[fmt.Sprint(101+i)], "message %d", i)
 	}
 }

@@ -19,6 +19,10 @@ const (
 	maxShort = 300
 	// maxShortLines bounds the messages and commands of a turn in get_history.
 	maxShortLines = 20
+	// maxTaken bounds the texts of messages that one model call takes, in bytes: what
+	// a model call is given must stay below the 2 MiB that an activity's input may
+	// have, beside its calls' outputs.
+	maxTaken = 512 << 10
 	// defaultMaxSteps bounds the model calls of a turn.
 	defaultMaxSteps = 200
 )
@@ -43,12 +47,12 @@ func turnKey(t *Turn) string { return "turn-" + itoa(t.Number) }
 
 // takeQueue moves the waiting messages into the turn, in the order in which they
 // were written: one that came by way of the manager, while the session opened,
-// may have been overtaken.
+// may have been overtaken. What is too much for one model call waits for the next.
 func (s *session) takeQueue() {
 	t := s.st.Turn
 	slices.SortStableFunc(s.st.Queue, func(a, b Message) int { return a.At.Compare(b.At) })
-	for i := range s.st.Queue {
-		m := s.st.Queue[i]
+	n := s.fitting()
+	for _, m := range s.st.Queue[:n] {
 		t.Append = append(t.Append, Item{Message: &m})
 		if len(t.Messages) < maxShortLines {
 			t.Messages = append(t.Messages, short(m.Text.Text))
@@ -60,8 +64,26 @@ func (s *session) takeQueue() {
 			s.st.Speakers = append(s.st.Speakers, m.Author.ID)
 		}
 	}
-	s.st.Queue = nil
+	s.st.Queue = slices.Delete(s.st.Queue, 0, n)
 	s.queued()
+}
+
+// fitting is how many of the waiting messages fit into the next model call,
+// beside those that it has already.
+func (s *session) fitting() int {
+	taken := 0
+	for _, it := range s.st.Turn.Append {
+		if it.Message != nil {
+			taken += it.Message.size()
+		}
+	}
+	for i := range s.st.Queue {
+		taken += s.st.Queue[i].size()
+		if taken > maxTaken {
+			return i
+		}
+	}
+	return len(s.st.Queue)
 }
 
 func short(text string) string {

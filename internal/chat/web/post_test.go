@@ -128,7 +128,7 @@ func TestLongestTextTravelsByReference(t *testing.T) {
 	task := strings.Repeat("ä", (1<<20-8)/2)
 	s.post(general, text("/agent "+task, ""))
 	m := s.sessions.Asked("RequestSession")[0].Arg.(workflows.SessionRequest).Task
-	require.LessOrEqual(t, len(m.Text.Text), workflows.MaxInlineText)
+	require.LessOrEqual(t, len(m.Text.Text), workflows.MaxInlineMessage)
 	require.Equal(t, len(task), m.Text.Bytes)
 	whole, err := chat.GetText(t.Context(), s.blobs, m.Text)
 	require.NoError(t, err)
