@@ -216,6 +216,15 @@ func threadGone() []string {
 	return []string{"thread_not_found", "channel_not_found", "is_archived", "cannot_reply_to_message"}
 }
 
+// noRoot are the refusals of a new thread's root that stay until somebody changes
+// the channel (docs.slack.dev/reference/methods/chat.postMessage). What a session
+// that runs has to say waits for that instead.
+func noRoot() []string {
+	return []string{
+		"not_in_channel", "restricted_action", "restricted_action_read_only_channel", "restricted_action_thread_only_channel",
+	}
+}
+
 func messageGone() []string {
 	return []string{"message_not_found", "cant_update_message", "edit_window_closed"}
 }

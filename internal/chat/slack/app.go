@@ -123,6 +123,9 @@ type App struct {
 	flights singleflight.Group
 	roots   *memory[string, bool]
 	members *memory[string, bool]
+	// answers are the response_urls of commands that asked for a session, by the
+	// request's ID. Another bot that opens the thread does without.
+	answers *memory[string, string]
 
 	// plain routes commands and clicks, mention what addresses us and may start a
 	// session where it stands, reply what only may be meant for one.
@@ -161,7 +164,7 @@ func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 	}
 	a := &App{
 		cfg: cfg, dep: dep, api: newAPI(cfg, dep.HTTP), log: dep.Log.With(telemetry.KeyPlatform, workflows.PlatformSlack),
-		taken: newMemory[string, bool](), roots: newMemory[string, bool](), members: newMemory[string, bool](),
+		taken: newMemory[string, bool](), roots: newMemory[string, bool](), members: newMemory[string, bool](), answers: newMemory[string, string](),
 		waiting: newMemory[string, bool](), retries: make(chan struct{}, maxWaiting), closing: make(chan struct{}),
 	}
 	id, _, err := a.api.identify(ctx)

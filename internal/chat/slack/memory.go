@@ -39,6 +39,13 @@ func (m *memory[K, V]) put(k K, v V) {
 	m.set(k, v)
 }
 
+// forget forgets k.
+func (m *memory[K, V]) forget(k K) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.data, k)
+}
+
 // first remembers k and reports whether it was new.
 func (m *memory[K, V]) first(k K, v V) bool {
 	m.mu.Lock()

@@ -28,6 +28,9 @@ var _ chat.Poster = (*poster)(nil)
 // thread that we open is the header.
 const headerKey = "header"
 
+// rootKey begins the key of a root; the request's ID follows.
+const rootKey = "root-"
+
 // Limits: edits of all sessions of a workspace share one budget, so a running
 // command is followed ever more slowly.
 func (*poster) Limits() chat.Limits {
@@ -55,8 +58,11 @@ func (p *poster) OpenThread(ctx context.Context, in workflows.OpenThreadInput) (
 	}
 	began := time.Now()
 	ts, err := p.postRoot(ctx, in)
-	if code(err) == "not_in_channel" {
-		return t, fmt.Errorf("%w: the bot is not in the channel", chat.ErrThreadGone)
+	if slices.Contains(noRoot(), code(err)) && !errors.Is(err, chat.ErrThreadGone) {
+		err = fmt.Errorf("%w: %w", chat.ErrThreadGone, err)
+	}
+	if errors.Is(err, chat.ErrThreadGone) {
+		p.couldNotOpen(ctx, in, err)
 	}
 	if err != nil {
 		return t, err
@@ -74,6 +80,26 @@ func (p *poster) OpenThread(ctx context.Context, in workflows.OpenThreadInput) (
 		t.ID = first
 	}
 	return t, err
+}
+
+// couldNotOpen tells who asked by a command, alone, why no session starts: no
+// thread will show it. Who asked for a copy has it as the answer to that.
+func (p *poster) couldNotOpen(ctx context.Context, in workflows.OpenThreadInput, err error) {
+	if in.Parent != "" || in.By.ID == "" {
+		return
+	}
+	p.app.members.forget(in.Thread.Channel)
+	text := "The session's thread could not be opened in this channel; nothing was started. Slack says: " + code(err) + "."
+	switch code(err) {
+	case "not_in_channel", "channel_not_found":
+		text = p.app.inviteMe()
+	case "is_archived":
+		text = archived
+	}
+	url, _ := p.app.answers.get(strings.TrimPrefix(in.Key, rootKey), rememberFor)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
+	defer cancel()
+	p.app.whisper(ctx, p.app.thread(in.Thread.Channel, ""), in.By.ID, url, text)
 }
 
 // attempt says whether this may not be the first try, and when that one began.

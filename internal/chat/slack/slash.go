@@ -71,6 +71,7 @@ func (a *App) slash(ctx context.Context, data json.RawMessage, ack ack) {
 			answer(text)
 			return
 		}
+		a.answers.put(c.TriggerID, c.ResponseURL)
 	}
 	reply, err := a.plain.Do(ctx, chat.Event{ID: c.TriggerID, Thread: here, New: here, By: by, At: at}, parsed)
 	if err != nil {
@@ -115,13 +116,15 @@ func (a *App) absent(ctx context.Context, channel string) string {
 		a.log.Warn("Membership is not known", telemetry.KeyChannelID, channel, telemetry.KeyError, detail(err))
 		return ""
 	case info.IsArchived:
-		return "This channel is archived; nothing was started."
+		return archived
 	case !info.IsMember && !info.IsMpIM:
 		return a.inviteMe()
 	}
 	a.members.put(channel, true)
 	return ""
 }
+
+const archived = "This channel is archived; nothing was started."
 
 const notHere = "Countersign is no part of this conversation, so it cannot open a thread here. Nothing was posted. Use a channel, or a direct message to the bot."
 

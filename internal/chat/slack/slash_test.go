@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/chat/chattest/slackfake"
 	"github.com/countersign/countersign/internal/workflows"
 )
@@ -46,6 +47,60 @@ func TestSlashCommandWhereTheBotIsNoMember(t *testing.T) {
 			require.Empty(t, w.fake.Messages(c.ID))
 		})
 	}
+}
+
+func TestAskersAreToldThatTheThreadCouldNotBeOpened(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ code, want string }{
+		"removed meanwhile":  {"not_in_channel", "`/invite @countersign`"},
+		"hidden meanwhile":   {"channel_not_found", "`/invite @countersign`"},
+		"archived meanwhile": {"is_archived", "archived; nothing was started"},
+		"may not post":       {"restricted_action", "restricted_action"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, setup{})
+			require.True(t, w.fake.Command(ada, general, "fix it").Acked)
+			r := one[workflows.SessionRequest](w, "RequestSession")
+			require.Empty(t, w.fake.Ephemerals(ada))
+			w.fake.Fail("chat.postMessage", slackfake.Failure{Code: c.code, Times: 1})
+			_, err := w.app.Poster().OpenThread(t.Context(), workflows.OpenThreadInput{
+				Thread: r.Thread, Key: rootKey + r.ID, Title: r.Title, By: r.By,
+			})
+			require.ErrorIs(t, err, chat.ErrThreadGone, "the session's manager gives up")
+			require.Contains(t, w.toldOnly(ada), c.want)
+			require.Empty(t, w.fake.Calls("chat.postEphemeral"), "the command's own response_url works where the bot may not write")
+			require.Empty(t, w.fake.Messages(general))
+		})
+	}
+}
+
+func TestAnotherBotTellsThatTheThreadCouldNotBeOpened(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true})
+	in := workflows.OpenThreadInput{
+		Thread: w.app.thread(general, ""), Key: rootKey + "1", Title: "fix it", By: workflows.Actor{ID: ada, Name: "ada"},
+	}
+	w.fake.Fail("chat.postMessage", slackfake.Failure{Code: "restricted_action", Times: 2})
+	_, err := w.app.Poster().OpenThread(t.Context(), in)
+	require.ErrorIs(t, err, chat.ErrThreadGone)
+	require.Contains(t, w.toldOnly(ada), "could not be opened")
+	in.Parent = w.app.thread(general, "1.1").WorkflowID()
+	_, err = w.app.Poster().OpenThread(t.Context(), in)
+	require.ErrorIs(t, err, chat.ErrThreadGone)
+	require.Len(t, w.fake.Ephemerals(ada), 1, "who asked for a copy is answered by the manager")
+}
+
+func TestABusySlackIsNoReasonToGiveAThreadUp(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true})
+	w.fake.Fail("chat.postMessage", slackfake.Failure{Code: "internal_error", Times: 1})
+	_, err := w.app.Poster().OpenThread(t.Context(), workflows.OpenThreadInput{
+		Thread: w.app.thread(general, ""), Key: rootKey + "1", Title: "fix it", By: workflows.Actor{ID: ada, Name: "ada"},
+	})
+	require.Error(t, err)
+	require.NotErrorIs(t, err, chat.ErrThreadGone)
+	require.Empty(t, w.fake.Ephemerals(ada))
 }
 
 func TestSlashAnswersAreTheAskersAlone(t *testing.T) {
