@@ -59,6 +59,45 @@ func (s *session) openSandbox(ctx workflow.Context) bool {
 	if s.opened {
 		return true
 	}
+	err := s.open(ctx, openAttempts)
+	switch {
+	case err == nil && s.st.Turn.Stop != nil:
+		s.cancelCalls(ctx)
+	case err == nil:
+		return true
+	case notTakenUp(err):
+		return s.replaceHost(ctx) && s.openSandbox(ctx)
+	default:
+		s.sandboxFailed(ctx, err)
+	}
+	return false
+}
+
+// prepare opens the sandbox before the session's first model call, so that the
+// model knows from the beginning what it works in and what the workspace's guides
+// say. Where that fails the model is asked all the same: it may not need it, and
+// its first tool call says what is wrong.
+func (s *session) prepare(ctx workflow.Context) {
+	t := s.st.Turn
+	if s.st.Prepared {
+		return
+	}
+	s.st.Prepared = true
+	if s.opened {
+		return
+	}
+	if err := s.open(ctx, prepareAttempts); err != nil {
+		workflow.GetLogger(ctx).Warn("Sandbox is not open yet", "error", err)
+	}
+	var guides []Item
+	for i := range t.Guides {
+		guides = append(guides, Item{Guide: &t.Guides[i]})
+	}
+	t.Append, t.Guides = append(guides, t.Append...), nil
+}
+
+// open opens the sandbox. A stop ends it, without an error.
+func (s *session) open(ctx workflow.Context, attempts int32) error {
 	in := OpenInput{
 		WorkflowID: s.id, Backend: s.st.Backend, Workspace: s.st.Workspace, Root: s.st.Root,
 		Generation: s.st.Gen, Snapshot: s.st.Boundary.Snapshot, Current: s.st.Sandbox,
@@ -71,34 +110,32 @@ func (s *session) openSandbox(ctx workflow.Context) bool {
 		in.ExecID = s.st.Thread.ID + ".open." + itoa(s.st.Turn.Number)
 	}
 	s.opening(ctx, in)
-	octx, cancel := workflow.WithCancel(s.onHost(openOptions(ctx, queue), queue))
+	octx, cancel := workflow.WithCancel(s.onHost(openOptions(ctx, queue, attempts), queue))
 	defer cancel()
 	f := workflow.ExecuteActivity(octx, ActivityOpenSandbox, in)
 	_ = workflow.Await(ctx, func() bool { return f.IsReady() || s.st.Turn.Stop != nil })
 	var res OpenResult
 	if s.st.Turn.Stop != nil {
 		s.openingEnded(ctx, in, CallCancelled, nil)
-		s.cancelCalls(ctx)
 		// What it has made by then is known, and so is removed with the session.
 		cancel()
 		_, _ = workflow.AwaitWithTimeout(ctx, openCancelWait, f.IsReady)
 		if f.IsReady() && f.Get(ctx, &res) == nil {
 			s.st.Sandbox, s.st.Gen = &res.SandboxRef, max(s.st.Gen, res.Generation)
 		}
-		return false
+		return nil
 	}
-	if err := f.Get(ctx, &res); notTakenUp(err) {
-		return s.replaceHost(ctx) && s.openSandbox(ctx)
-	} else if err != nil {
-		s.openingEnded(ctx, in, CallFailed, nil)
-		s.sandboxFailed(ctx, err)
-		return false
+	if err := f.Get(ctx, &res); err != nil {
+		if !notTakenUp(err) {
+			s.openingEnded(ctx, in, CallFailed, nil)
+		}
+		return err
 	}
 	s.st.Sandbox, s.st.Gen, s.opened = &res.SandboxRef, max(s.st.Gen, res.Generation), true
 	s.openingEnded(ctx, in, CallCompleted, res.Setup)
 	s.guides(res.Guides)
 	s.header()
-	return true
+	return nil
 }
 
 // toolSandbox is the tool of the turn card's lines about the sandbox itself.
@@ -115,7 +152,9 @@ func (s *session) opening(ctx workflow.Context, in OpenInput) {
 		what += ", workspace " + in.Workspace
 	}
 	t := s.st.Turn
-	if s.openingView(in) == nil {
+	if v := s.openingView(in); v != nil {
+		v.State, v.StartedAt, v.EndedAt, v.ExecID = CallRunning, workflow.Now(ctx), time.Time{}, in.ExecID
+	} else {
 		t.Card.Calls = append(t.Card.Calls, CallView{})
 		// Before the calls that wait for it.
 		at := len(t.Card.Calls) - 1

@@ -22,7 +22,7 @@ func (s *session) pause(ctx workflow.Context) {
 		if s.st.Boundary.Snapshot == "" || s.st.Boundary.Failed != "" {
 			s.snapshot(ctx)
 		}
-		err := workflow.ExecuteActivity(s.onHost(openOptions(ctx, sb.Queue), sb.Queue), ActivityReleaseSandbox, ReleaseInput{
+		err := workflow.ExecuteActivity(s.onHost(openOptions(ctx, sb.Queue, openAttempts), sb.Queue), ActivityReleaseSandbox, ReleaseInput{
 			WorkflowID: s.id, Sandbox: *sb,
 		}).Get(ctx, nil)
 		if err != nil {
@@ -55,7 +55,7 @@ func (s *session) end(ctx workflow.Context) error {
 	var inv Inventory
 	if sb := s.st.Sandbox; sb != nil {
 		s.snapshot(ctx)
-		err := workflow.ExecuteActivity(s.onHost(openOptions(ctx, sb.Queue), sb.Queue), ActivityDestroySandbox, ReleaseInput{
+		err := workflow.ExecuteActivity(s.onHost(openOptions(ctx, sb.Queue, openAttempts), sb.Queue), ActivityDestroySandbox, ReleaseInput{
 			WorkflowID: s.id, Sandbox: *sb,
 		}).Get(ctx, &inv)
 		if err != nil {

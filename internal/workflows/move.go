@@ -21,7 +21,7 @@ func (s *session) move(ctx workflow.Context) {
 	// whichever host, must not pass for the next one's.
 	s.st.Gen++
 	var res OpenResult
-	err := workflow.ExecuteActivity(openOptions(ctx, TaskQueueSandbox), ActivityOpenSandbox, OpenInput{
+	err := workflow.ExecuteActivity(openOptions(ctx, TaskQueueSandbox, openAttempts), ActivityOpenSandbox, OpenInput{
 		WorkflowID: s.id, Backend: to.Backend, Workspace: s.st.Workspace, Generation: s.st.Gen, Snapshot: s.st.Boundary.Snapshot,
 	}).Get(ctx, &res)
 	ref := res.SandboxRef

@@ -87,7 +87,7 @@ func hostOptions(ctx workflow.Context, within time.Duration) workflow.Context {
 
 // openOptions: a backend may pull an image; a seed may be large. What stays
 // unavailable for two minutes is said in the thread.
-func openOptions(ctx workflow.Context, queue string) workflow.Context {
+func openOptions(ctx workflow.Context, queue string, attempts int32) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              queue,
 		StartToCloseTimeout:    10 * time.Minute,
@@ -96,10 +96,17 @@ func openOptions(ctx workflow.Context, queue string) workflow.Context {
 		WaitForCancellation:    true,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2,
-			MaximumInterval: 10 * time.Second, MaximumAttempts: 8,
+			MaximumInterval: 10 * time.Second, MaximumAttempts: attempts,
 		},
 	})
 }
+
+// How often a sandbox is tried to be opened: for calls that wait for it, and for a
+// model that may not need it.
+const (
+	openAttempts    = 8
+	prepareAttempts = 2
+)
 
 // openCancelWait is how long a stop waits for an opening sandbox to say that it
 // is given up: its worker hears of it with the next heartbeat.

@@ -92,7 +92,10 @@ type State struct {
 	Raised   map[string]int64 `json:"raised,omitempty"`
 	// Guides are the digests of the AGENTS.md files that the model has seen.
 	Guides map[string]string `json:"guides,omitempty"`
-	Recent []HistoryTurn     `json:"recent,omitempty"`
+	// Prepared is set once a sandbox was opened, or tried to be, for the model's
+	// first call.
+	Prepared bool          `json:"prepared,omitempty"`
+	Recent   []HistoryTurn `json:"recent,omitempty"`
 	// Audit is the head of the audit chain; Unwritten are its entries that are
 	// not in the blob store yet.
 	Audit     audit.Chain   `json:"audit"`

@@ -1,11 +1,13 @@
 package workflows_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/countersign/countersign/internal/audit"
 	"github.com/countersign/countersign/internal/mask"
@@ -51,28 +53,51 @@ func TestCardsSayThatAGrantHasEnded(t *testing.T) {
 }
 
 // Stopped while its sandbox opens, a turn is stopped: it has not failed, and what
-// was being made is not lost sight of.
+// was being made is not lost sight of. That is so before the model's first call
+// and before a later turn's first tool call.
 func TestStopWhileTheSandboxOpens(t *testing.T) {
 	t.Parallel()
 	acrossRuns(t, func(t *testing.T, w *world) {
-		w.mu.Lock()
-		w.opening = make(chan struct{})
-		w.mu.Unlock()
-		w.ask("ls")
-		w.eventually("the sandbox opens", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.inOpen })
-		out, err := w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob")}, "stop-1")
-		require.NoError(t, err)
-		require.Equal(t, workflows.OutcomeRecorded, out.Outcome)
-		card := w.awaitTurn(1, workflows.TurnStopped)
+		stopsWhileItOpens := func(turn int, begin func()) workflows.TurnView {
+			gate := make(chan struct{})
+			w.mu.Lock()
+			w.opening, w.inOpen = gate, false
+			w.mu.Unlock()
+			begin()
+			w.eventually("the sandbox opens", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.inOpen })
+			out, err := w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob")}, "stop-"+strconv.Itoa(turn))
+			require.NoError(t, err)
+			require.Equal(t, workflows.OutcomeRecorded, out.Outcome)
+			card := w.awaitTurn(turn, workflows.TurnStopped)
+			require.Equal(t, "bob", card.By.ID)
+			require.Empty(t, card.Error)
+			close(gate)
+			return card
+		}
+		card := stopsWhileItOpens(1, func() { w.ask("ls") })
+		require.Empty(t, card.Calls, "the model was not asked yet")
+		card = stopsWhileItOpens(2, func() { w.say("101", "ada", "pwd") })
 		require.Equal(t, workflows.CallCancelled, card.Calls[0].State)
-		require.Equal(t, "bob", card.By.ID)
-		require.Empty(t, card.Error)
 		require.Zero(t, w.runs(""))
-		close(w.opening)
-		w.say("101", "ada", "pwd")
-		require.Contains(t, w.awaitAnswer(2), "ok pwd")
-		require.Equal(t, 1, w.runs(""))
+		w.say("102", "ada", "pwd")
+		require.Contains(t, w.awaitAnswer(3), "ok pwd")
+		require.Equal(t, 1, w.runs(".3.1.x1"))
+		require.Zero(t, w.runs(".2.1.x1"))
 	})
+}
+
+// A sandbox that cannot be opened before the model's first call keeps nobody from
+// an answer that needs none; a call that needs it fails with the reason.
+func TestTheModelIsAskedWithoutASandbox(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	w.openErr = temporal.NewNonRetryableApplicationError("Docker is not reachable on the worker.", "x", nil)
+	w.ask("# a question")
+	require.Equal(t, "The model ended its turn without an answer.", w.awaitAnswer(1))
+	w.say("101", "ada", "ls")
+	card := w.awaitTurn(2, workflows.TurnFailed)
+	require.Equal(t, "Docker is not reachable on the worker.", card.Error)
+	require.Equal(t, workflows.CallFailed, card.Calls[0].State)
 }
 
 // Messages that wait go first: a pause that they would undo at once is none.

@@ -121,6 +121,11 @@ func (s *session) turn(ctx workflow.Context) {
 			return
 		}
 		s.takeQueue()
+		s.prepare(ctx)
+		if t.Stop != nil {
+			s.stopped(ctx)
+			return
+		}
 		res, err := s.callModel(ctx)
 		if err != nil {
 			s.modelFailed(ctx, err)
@@ -176,7 +181,8 @@ func (s *session) answered(_ workflow.Context, res ModelResult) {
 	s.st.Boundary.Transcript = res.Transcript
 	if res.Condensed {
 		t.Card.Condensed = true
-		s.st.Guides, s.opened = nil, false // they may be lost: the next step brings them again
+		// The guides may be lost: they are brought again.
+		s.st.Guides, s.st.Prepared, s.opened = nil, false, false
 	}
 	s.spent(res.Usage)
 	for _, tc := range res.Calls {
