@@ -129,7 +129,7 @@ func (o OpenAI) Offline() bool {
 
 // MCP are servers whose tools the model may call, each call judged by the gate.
 type MCP struct {
-	Servers Table    `key:"servers" default:"" shown:"none" doc:"Tool servers: NAME.command (run by the worker, words divided by blanks) or NAME.url (streamable HTTP); NAME.env lists variables of the worker that the command gets, NAME.timeout bounds a call (60s)."`
+	Servers Table    `key:"servers" default:"" shown:"none" doc:"Tool servers: NAME.command (run by the worker, words divided and quoted as for a shell) or NAME.url (streamable HTTP); NAME.env lists variables of the worker that the command gets, NAME.timeout bounds a call (60s)."`
 	Tokens  []Secret `key:"tokens" shown:"none" doc:"NAME=token for each server that wants a bearer token."`
 }
 

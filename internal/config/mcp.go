@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	shell "mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // MCPServer is one tool server of the settings.
@@ -40,7 +43,11 @@ func (m MCP) server(name string, parts map[string]string) (MCPServer, error) {
 	for part, text := range parts {
 		switch part {
 		case "command":
-			s.Command = strings.Fields(text)
+			words, err := commandWords(text)
+			if err != nil {
+				return s, err
+			}
+			s.Command = words
 		case "url":
 			s.URL = text
 		case "env":
@@ -64,6 +71,34 @@ func (m MCP) server(name string, parts map[string]string) (MCPServer, error) {
 		}
 	}
 	return s, nil
+}
+
+// commandWords divides a command into words, quoted as for a shell. There is no
+// shell: what only one could do is refused.
+func commandWords(text string) ([]string, error) {
+	var variable string
+	env := shell.FuncEnviron(func(name string) string {
+		if name != "IFS" { // which is always looked at
+			variable = name
+		}
+		return ""
+	})
+	var words []string
+	err := syntax.NewParser().Words(strings.NewReader(text), func(w *syntax.Word) bool {
+		word, err := shell.Literal(&shell.Config{Env: env}, w)
+		if err != nil {
+			variable = text
+		}
+		words = append(words, word)
+		return true
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the command is not quoted as for a shell: %w", err)
+	case variable != "":
+		return nil, fmt.Errorf("the command needs a shell for %s, and there is none", variable)
+	}
+	return words, nil
 }
 
 func (c *Config) checkMCP(k *checker) {
