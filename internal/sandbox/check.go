@@ -36,6 +36,21 @@ func (s ExecSpec) Check() error {
 	return nil
 }
 
+// MaxInput is the longest [Input], in bytes: what one request to a container
+// holds with ease.
+const MaxInput = 64 << 10 // 64 KiB
+
+// Check returns a [RefusedError] for input that no backend can send.
+func (in Input) Check() error {
+	switch {
+	case !validExecID(in.Key):
+		return Refuse(fmt.Sprintf("%q is no key.", in.Key))
+	case len(in.Data) > MaxInput:
+		return Refuse(fmt.Sprintf("The text is %d bytes long; at most %d can be sent at once.", len(in.Data), MaxInput))
+	}
+	return nil
+}
+
 func validExecID(id string) bool {
 	if id == "" || len(id) > 128 || id[0] == '.' || id[0] == '-' {
 		return false

@@ -37,6 +37,8 @@ var (
 	ErrNoExec = errors.New("no such exec")
 	// ErrExecEnded says that the exec has ended and takes no more input.
 	ErrExecEnded = errors.New("the exec has ended")
+	// ErrUnsure says that input may have reached a command in part.
+	ErrUnsure = errors.New("the command may have got a part of it")
 	// ErrExecConflict says that the exec ID was used for another command.
 	ErrExecConflict = errors.New("the exec ID belongs to another command")
 	// ErrOutside says that a path leaves the workspace.
@@ -163,9 +165,12 @@ type Execs interface {
 	// no error. Stopping or killing one that was not started forbids it: it is
 	// cancelled and never runs.
 	Signal(ctx context.Context, id string, sig Signal) error
-	// Stdin writes to the command's standard input, then closes it if eof. It is
-	// not idempotent. [ErrExecEnded] when nobody reads any more.
-	Stdin(ctx context.Context, id string, data []byte, eof bool) error
+	// Send sends input to a running command that was started with Stdin, at most
+	// once under its key, and returns when the command has read it all or its pipe
+	// holds it. An ended ctx ends the wait: what was begun is still sent when this
+	// process dies. [ErrExecEnded] when nobody reads any more, [ErrUnsure] where
+	// what an earlier call began was cut off.
+	Send(ctx context.Context, id string, in Input) error
 	// Running returns the IDs of the execs that run now.
 	Running(ctx context.Context) ([]string, error)
 }
@@ -243,9 +248,20 @@ type ExecSpec struct {
 	Cwd string
 	// Env is added to the sandbox's clean environment.
 	Env map[string]string
-	// Stdin keeps standard input open for [Execs.Stdin]; else it is empty.
+	// Stdin keeps standard input open for [Execs.Send]; else it is empty.
 	Stdin  bool
 	Limits Limits
+}
+
+// Input is something to send to a running command: in this order an interrupt,
+// data, the end of its input.
+type Input struct {
+	// Key matches what an exec ID does. What is sent again under it is not sent a
+	// second time, whatever it holds.
+	Key       string
+	Interrupt bool
+	Data      []byte
+	EOF       bool
 }
 
 // Limits end an exec that goes over them, whether anybody watches or not.

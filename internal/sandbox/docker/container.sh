@@ -327,10 +327,36 @@ input() {
 	exit 0
 }
 
-closeinput() {
+# put writes down what is to be sent under key $2, whole, unless that stands
+# there: text $3, octal where it must be, and words $4. Then the harness sends it.
+put() {
 	use "$1"
-	if holder=$(alive "$run/holder"); then
-		kill "$holder"
+	sent=$run/sent/$2
+	if [ ! -e "$sent" ]; then
+		new=$run/sent/.$2.$$
+		mkdir -p "$new" && printf '%b' "$3" >"$new/text" && echo "$4" >"$new/what" || exit
+		mv -fT "$new" "$sent" 2>/dev/null || [ -e "$sent" ] || mv -f "$new" "$sent" || exit
+	fi
+	(sh "$script" feed "$record" "$2" </dev/null >/dev/null 2>&1 &)
+	exit 0
+}
+
+# sent tells how the sending of what is under key $2 stands: none, sending, lost,
+# or done and the code.
+sent() {
+	use "$1"
+	[ -e "$run/lock" ] || exit "$noexec"
+	sent=$run/sent/$2
+	if [ ! -e "$sent/self" ]; then
+		echo none
+	elif [ -e "$sent/done" ]; then
+		read -r code <"$sent/done" && echo "done $code" || echo sending
+	elif [ ! -s "$sent/self" ] || alive "$sent/self" >/dev/null; then
+		echo sending
+	elif [ -e "$sent/done" ]; then
+		echo sending # it has written that between the two looks
+	else
+		echo lost
 	fi
 	exit 0
 }

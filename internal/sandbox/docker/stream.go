@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -158,58 +157,6 @@ func (s *session) force(ctx context.Context, id string) error {
 	}
 	_, err = s.ask(ctx, "ending a command", "settle", id, "cancelled")
 	return err
-}
-
-// Stdin writes to the command; see [sandbox.Execs].
-func (s *session) Stdin(ctx context.Context, id string, data []byte, eof bool) error {
-	if err := s.awaitInput(ctx, id); err != nil {
-		return err
-	}
-	if len(data) > 0 {
-		pipe := insideRoot + "/execs/" + id + "/run/in"
-		code, err := s.b.feed(ctx, s.id, data, container.ExecOptions{
-			User: "0:0", Env: []string{rootPath}, Cmd: []string{"sh", "-c", `exec cat >"$1"`, "stdin", pipe},
-		})
-		if err != nil {
-			return s.b.gone("writing to a command", err)
-		}
-		if code != 0 {
-			return sandbox.ErrExecEnded
-		}
-	}
-	if eof {
-		_, err := s.ask(ctx, "closing a command's standard input", "closeinput", id)
-		return err
-	}
-	return nil
-}
-
-// awaitInput returns once the command's standard input can be written to.
-func (s *session) awaitInput(ctx context.Context, id string) error {
-	for {
-		st, err := s.Status(ctx, id)
-		if err != nil {
-			return err
-		}
-		if st.Ended() {
-			return sandbox.ErrExecEnded
-		}
-		out, err := s.ask(ctx, "looking at a command", "input", id)
-		if err != nil {
-			return err
-		}
-		switch strings.TrimSpace(string(out)) {
-		case "ready":
-			return nil
-		case "none":
-			return sandbox.Refuse("The command was started without a standard input.")
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pollMin):
-		}
-	}
 }
 
 // feed runs a program in the container with data as its standard input, and

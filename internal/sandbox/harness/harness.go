@@ -13,6 +13,9 @@
 //	run/begun        not empty once a namespace is ready for the command
 //	run/reason       why it is being ended; the first reason stays
 //	run/in, holder   the pipe of its standard input; who keeps that open
+//	run/sent/KEY/    what was sent to it under a key: text; what, a line of the
+//	                 words interrupt and eof; self, who sends it, exclusively;
+//	                 done, the code with which that ended
 //
 // A process is named by its line of /proc/PID/stat, of which the pid and the
 // start time count: a pid alone may be another process by now.
@@ -71,6 +74,18 @@ func (r Run) Args() []string {
 	timeout := strconv.FormatFloat(r.Timeout.Seconds(), 'f', -1, 64)
 	blocks := strconv.FormatInt((r.OutputBytes+511)/512, 10) // what ulimit -f counts in
 	return append([]string{verb, r.Record, timeout, blocks, stdin, r.Cwd}, r.Argv...)
+}
+
+// What is the content of the file of that name beside what is sent to a command.
+func What(interrupt, eof bool) []byte {
+	words := "text"
+	if interrupt {
+		words += " interrupt"
+	}
+	if eof {
+		words += " eof"
+	}
+	return []byte(words + "\n")
 }
 
 // Reasons in a record's exit file.

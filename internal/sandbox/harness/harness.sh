@@ -5,7 +5,7 @@
 #   harness shared RECORD TIMEOUT BLOCKS STDIN CWD PROGRAM [ARG...]
 #   harness own RECORD TIMEOUT BLOCKS STDIN CWD PROGRAM [ARG...]
 #   harness signal RECORD stop|KILL|INT|TERM|STOP|CONT
-#   harness eof RECORD
+#   harness feed RECORD KEY
 #
 # POSIX sh, with cat, grep, mkfifo, rm, sleep and, where there is no /proc, ps.
 # setsid is used where it exists. A process costs about a millisecond, so "own",
@@ -111,8 +111,9 @@ deliver() {
 		kill -s KILL "$init" 2>/dev/null # takes its whole namespace along
 		return
 	fi
-	# The group catches what has lost both its parent and its mark.
-	if [ -e "$run/group" ] && IFS= read -r was 2>/dev/null <"$run/main"; then
+	# The group catches what has lost both its parent and its mark; an interrupt
+	# reaches nobody twice.
+	if [ "$1" != INT ] && [ -e "$run/group" ] && IFS= read -r was 2>/dev/null <"$run/main"; then
 		kill -s "$1" -- "-${was%% *}" 2>/dev/null
 	fi
 	for pid in $(members); do
@@ -293,6 +294,27 @@ provide() {
 	identity "$holder" >"$run/holder"
 }
 
+# feed sends what is under key $1 to the command, once, whoever asks how often.
+# It waits for as long as the command takes to read it.
+feed() {
+	sent=$run/sent/$1
+	(set -C && identity "$$" >"$sent/self") 2>/dev/null || return 0
+	case $(cat "$sent/what") in
+	*interrupt*) deliver INT ;;
+	esac
+	code=0
+	if [ -s "$sent/text" ]; then
+		# Opened for reading first: that never blocks, and a pipe whose other readers
+		# have gone then says so.
+		([ -p "$run/in" ] && exec 6<>"$run/in" 7>"$run/in" 6>&- && exec cat "$sent/text" >&7 2>/dev/null)
+		code=$?
+	fi
+	case $(cat "$sent/what") in
+	*eof*) if holder=$(alive "$run/holder"); then kill "$holder"; fi ;;
+	esac
+	echo "$code" >"$sent/done"
+}
+
 # enter becomes the command, in a session of its own.
 enter='
 umask 022
@@ -418,11 +440,7 @@ signal)
 	*) deliver "$1" ;;
 	esac
 	;;
-eof)
-	if holder=$(alive "$run/holder"); then
-		kill "$holder"
-	fi
-	;;
+feed) feed "$1" ;;
 *) exit 2 ;;
 esac
 exit 0

@@ -2,14 +2,11 @@ package local
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
-	"time"
 
 	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/harness"
@@ -82,75 +79,4 @@ func (s *session) harness(ctx context.Context, args ...string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// Stdin writes to the command; see [sandbox.Execs].
-func (s *session) Stdin(ctx context.Context, id string, data []byte, eof bool) error {
-	record := s.record(id)
-	if err := s.awaitPipe(ctx, id); err != nil {
-		return err
-	}
-	if len(data) > 0 {
-		if err := writePipe(ctx, filepath.Join(record, "run", "in"), data); err != nil {
-			return err
-		}
-	}
-	if eof {
-		return s.harness(ctx, "eof", record)
-	}
-	return nil
-}
-
-// awaitPipe returns once the command's standard input can be written to.
-func (s *session) awaitPipe(ctx context.Context, id string) error {
-	for {
-		st, err := s.Status(ctx, id)
-		if err != nil {
-			return err
-		}
-		if st.Ended() {
-			return sandbox.ErrExecEnded
-		}
-		data, err := os.ReadFile(filepath.Join(s.record(id), "job.json"))
-		if err != nil {
-			return s.storeError("reading an exec's record", err)
-		}
-		var j job
-		if err := json.Unmarshal(data, &j); err != nil || !j.Stdin {
-			return sandbox.Refuse("The command was started without a standard input.")
-		}
-		// The harness has just been started.
-		if _, err := os.Lstat(filepath.Join(s.record(id), "run", "holder")); err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pollMin):
-		}
-	}
-}
-
-func writePipe(ctx context.Context, path string, data []byte) error {
-	// Without waiting: a pipe that nobody reads says so.
-	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, syscall.ENXIO) || errors.Is(err, fs.ErrNotExist) {
-		return sandbox.ErrExecEnded
-	}
-	if err != nil {
-		return fmt.Errorf("opening the command's standard input: %w", err)
-	}
-	defer f.Close()
-	stop := context.AfterFunc(ctx, func() { _ = f.SetWriteDeadline(time.Unix(1, 0)) })
-	defer stop()
-	if _, err := f.Write(data); err != nil {
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.Is(err, syscall.EPIPE):
-			return sandbox.ErrExecEnded
-		}
-		return fmt.Errorf("writing to the command's standard input: %w", err)
-	}
-	return nil
 }

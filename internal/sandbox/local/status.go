@@ -116,7 +116,12 @@ func (s *session) alive(record string, since time.Time) bool {
 	if err != nil {
 		return false
 	}
-	line, err = os.ReadFile("/proc/" + strconv.Itoa(want.PID) + "/stat")
+	return lives(want)
+}
+
+// lives tells whether a process still runs.
+func lives(want harness.Process) bool {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(want.PID) + "/stat")
 	if errors.Is(err, fs.ErrNotExist) && !haveProc() {
 		return syscall.Kill(want.PID, 0) == nil
 	}

@@ -285,31 +285,12 @@ func testOutputLimit(t *testing.T, b *rig) {
 	require.Equal(t, strings.Repeat("y\n", limit/2), r.stdout)
 }
 
-func testStdin(t *testing.T, b *rig) {
-	s := b.open(t)
-	withStdin := func(s *sandbox.ExecSpec) { s.Stdin = true }
-	id := start(t, s, `read -r line; echo "got $line"; cat; echo end`, withStdin)
-	ctx := t.Context()
-	require.NoError(t, s.Stdin(ctx, id, []byte("hello\nsecond\n"), false))
-	awaitOutput(t, s, id, "got hello\nsecond\n")
-	require.NoError(t, s.Stdin(ctx, id, []byte("third\x00\xff"), true))
-	r := await(t, s, id)
-	require.Equal(t, "got hello\nsecond\nthird\x00\xffend\n", r.stdout)
-	require.ErrorIs(t, s.Stdin(ctx, id, []byte("late"), false), sandbox.ErrExecEnded)
-
-	// More than a pipe holds, to a command that does not read: ctx bounds it.
-	id = start(t, s, "sleep 30", withStdin)
-	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
-	defer cancel()
-	require.ErrorIs(t, s.Stdin(short, id, make([]byte, 1<<20), false), context.DeadlineExceeded)
-}
-
 func testNoStdin(t *testing.T, b *rig) {
 	s := b.open(t)
 	id := start(t, s, "cat; echo end")
 	require.Equal(t, "end\n", await(t, s, id).stdout)
 	id = start(t, s, "sleep 30")
-	require.Error(t, s.Stdin(t.Context(), id, []byte("x"), false))
+	require.Error(t, s.Send(t.Context(), id, say("x")))
 }
 
 func testBigOutput(t *testing.T, b *rig) {
@@ -424,7 +405,7 @@ func testNoExec(t *testing.T, b *rig) {
 	require.ErrorIs(t, err, sandbox.ErrNoExec)
 	require.ErrorIs(t, s.Attach(ctx, "none", sandbox.Stdout, 0, io.Discard), sandbox.ErrNoExec)
 	require.ErrorIs(t, s.Signal(ctx, "none", sandbox.SignalInterrupt), sandbox.ErrNoExec)
-	require.ErrorIs(t, s.Stdin(ctx, "none", nil, true), sandbox.ErrNoExec)
+	require.ErrorIs(t, s.Send(ctx, "none", say("x")), sandbox.ErrNoExec)
 	id := start(t, s, "true")
 	require.Error(t, s.Attach(ctx, id, "stdin", 0, io.Discard))
 }

@@ -63,7 +63,7 @@ func Run(t *testing.T, f Fixture) {
 		"Conflict": testConflict, "AttachAtOffset": testAttachAtOffset, "AttachEnds": testAttachEnds,
 		"ExitCodes": testExitCodes, "Interrupt": testInterrupt, "Stop": testStop, "StopStubborn": testStopStubborn,
 		"StopReachesAll": testStopReachesAll, "StopOnlyOne": testStopOnlyOne, "BackgroundEnds": testBackgroundEnds, "Timeout": testTimeout,
-		"OutputLimit": testOutputLimit, "Stdin": testStdin, "NoStdin": testNoStdin, "BigOutput": testBigOutput,
+		"OutputLimit": testOutputLimit, "Stdin": testStdin, "StdinOnce": testStdinOnce, "StdinInterrupt": testStdinInterrupt, "StdinFrozen": testStdinFrozen, "NoStdin": testNoStdin, "BigOutput": testBigOutput,
 		"BinaryOutput": testBinaryOutput, "OddArguments": testOddArguments, "Refusals": testRefusals,
 		"Environment": testEnvironment, "Cwd": testCwd, "Freeze": testFreeze, "NoExec": testNoExec, "StopBeforeStart": testStopBeforeStart,
 		"Files": testFiles, "Links": testLinks, "Outside": testOutside, "Glob": testGlob,
