@@ -271,6 +271,40 @@ func TestJudgeBad(t *testing.T) {
 
 // While a script waits for approval its content is what was approved, or the
 // command does not run.
+func TestHere(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	here := sandbox.NewHere(r.acts)
+	judge := func(ref workflows.SandboxRef, command string) *workflows.Judgement {
+		c := toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: command})
+		j, err := here.JudgeHere(t.Context(), workflows.JudgeInput{WorkflowID: session, Sandbox: ref, Call: c})
+		require.NoError(t, err)
+		return j
+	}
+	c := toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "ls"})
+	want := r.judge(c)
+	require.Equal(t, &want, judge(r.ref, "ls"), "the verdict is the same wherever it is made")
+	require.Equal(t, "forbidden", judge(r.ref, "a\x00b").Tier)
+	require.Nil(t, judge(r.ref, "rm -rf build"), "what it would lose takes a command to find out")
+
+	check := func(ref workflows.SandboxRef) *workflows.BindingResult {
+		res, err := here.CheckHere(t.Context(), workflows.BindingInput{WorkflowID: session, Sandbox: ref, Call: c, Digest: want.Digest, Tier: "risky"})
+		require.NoError(t, err)
+		return res
+	}
+	require.False(t, check(r.ref).Changed)
+	require.Equal(t, len("risky"), check(r.ref).Rule.Required)
+
+	elsewhere := r.ref
+	elsewhere.Host = "other"
+	require.Nil(t, judge(elsewhere, "ls"))
+	require.Nil(t, check(elsewhere))
+	gone := r.ref
+	gone.Generation = 7
+	require.Nil(t, judge(gone, "ls"), "who can say what is wrong is asked")
+	require.Nil(t, check(gone))
+}
+
 func TestBinding(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

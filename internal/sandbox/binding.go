@@ -219,13 +219,18 @@ func (a *Activities) saveDetail(ctx context.Context, c act) (string, error) {
 // CheckBinding tells whether what a digest binds is still so.
 func (a *Activities) CheckBinding(ctx context.Context, in workflows.BindingInput) (workflows.BindingResult, error) {
 	defer a.beat(ctx)()
+	res, err := a.checkBinding(ctx, in)
+	return res, activityError(ctx, err)
+}
+
+func (a *Activities) checkBinding(ctx context.Context, in workflows.BindingInput) (workflows.BindingResult, error) {
 	s, err := a.open(ctx, in.Sandbox)
 	if err != nil {
-		return workflows.BindingResult{}, activityError(ctx, err)
+		return workflows.BindingResult{}, err
 	}
 	what, err := a.check(ctx, s, in.Sandbox, in.Call, in.Digest)
 	if err != nil {
-		return workflows.BindingResult{}, activityError(ctx, err)
+		return workflows.BindingResult{}, err
 	}
 	res := workflows.BindingResult{Changed: what != "", What: what}
 	if a.cfg.Rules != nil && in.Tier != "" {

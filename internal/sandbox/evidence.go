@@ -26,13 +26,10 @@ const (
 // evidence looks at what a command that will be asked about would lose. It is a
 // help for those who decide: what cannot be had in time is left out, and no
 // verdict rests on it.
-func (a *Activities) evidence(ctx context.Context, s Session, ref workflows.SandboxRef, c act) []string {
-	if c.verdict.Tier != policy.Risky && c.verdict.Tier != policy.Critical || !c.verdict.Displayable {
-		return nil
-	}
-	p := evidence.Of(c.command, ref.Shell != "sh", c.cwd, ref.Home)
+func (a *Activities) evidence(ctx context.Context, s Session, ref workflows.SandboxRef, c act) ([]string, error) {
+	p := planOf(ref, c)
 	if p.Empty() {
-		return nil
+		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, evidenceWhole)
 	defer cancel()
@@ -47,7 +44,16 @@ func (a *Activities) evidence(ctx context.Context, s Session, ref workflows.Sand
 	for i := range out {
 		out[i] = cutText(a.cfg.Mask.Text(out[i]), maxEvidenceLen)
 	}
-	return out
+	return out, nil
+}
+
+// planOf is what there is to look at; empty where nobody will be asked.
+func planOf(ref workflows.SandboxRef, c act) evidence.Plan {
+	asked := c.verdict.Tier == policy.Risky || c.verdict.Tier == policy.Critical
+	if c.tool != workflows.ToolShell || !asked || !c.verdict.Displayable {
+		return evidence.Plan{}
+	}
+	return evidence.Of(c.command, ref.Shell != "sh", c.cwd, ref.Home)
 }
 
 // look runs a script of our own and returns what it printed until its time was

@@ -53,14 +53,22 @@ func (b badCall) Error() string { return string(b) }
 // JudgeToolCall asks the gate about a tool call.
 func (a *Activities) JudgeToolCall(ctx context.Context, in workflows.JudgeInput) (workflows.Judgement, error) {
 	defer a.beat(ctx)()
+	j, err := a.judge(ctx, in, a.evidence)
+	return j, activityError(ctx, err)
+}
+
+// lookFor finds out what a command would lose.
+type lookFor func(ctx context.Context, s Session, ref workflows.SandboxRef, c act) ([]string, error)
+
+func (a *Activities) judge(ctx context.Context, in workflows.JudgeInput, look lookFor) (workflows.Judgement, error) {
 	s, err := a.open(ctx, in.Sandbox)
 	if err != nil {
-		return workflows.Judgement{}, activityError(ctx, err)
+		return workflows.Judgement{}, err
 	}
 	var edited *workflows.TextRef
 	if in.Edit != "" {
 		if edited, err = a.edited(ctx, in); err != nil {
-			return workflows.Judgement{}, activityError(ctx, err)
+			return workflows.Judgement{}, err
 		}
 		in.Call.Args = *edited
 	}
@@ -70,16 +78,20 @@ func (a *Activities) JudgeToolCall(ctx context.Context, in workflows.JudgeInput)
 		return workflows.Judgement{Tier: policy.Forbidden.String(), Bad: a.cfg.Mask.Text(string(bad)), PolicyVersion: a.cfg.Gate.Version()}, nil
 	}
 	if err != nil {
-		return workflows.Judgement{}, activityError(ctx, err)
+		return workflows.Judgement{}, err
+	}
+	found, err := look(ctx, s, in.Sandbox, c)
+	if err != nil {
+		return workflows.Judgement{}, err
 	}
 	j, err := a.judgement(ctx, c, in.Channel)
 	j.Edited = edited
 	if c.tool == workflows.ToolShell && err == nil {
 		j.Shape = a.cfg.Gate.Shape(c.command, envOf(in.Sandbox, c.cwd), c.verdict)
-		j.Evidence = a.evidence(ctx, s, in.Sandbox, c)
+		j.Evidence = found
 		j.Editable = c.verdict.Displayable && len(c.command) <= workflows.MaxEdit && a.cfg.Mask.Text(c.verdict.Display) == c.command
 	}
-	return j, activityError(ctx, err)
+	return j, err
 }
 
 // edited are the arguments of a shell call with a person's command in place of

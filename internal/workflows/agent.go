@@ -12,6 +12,8 @@ import (
 type Agent struct {
 	// Settings are this worker's; each run records them once.
 	Settings Settings
+	// Here is asked before the queue of a sandbox; nil answers nothing.
+	Here GateHere
 }
 
 // session is one run of AgentWorkflow.
@@ -19,6 +21,8 @@ type session struct {
 	id  string
 	set Settings
 	st  *State
+	// here is never nil.
+	here GateHere
 
 	// steps counts since the run began; wanted asks for a continue-as-new at the
 	// main coroutine's next safe point; draining then stops everything else.
@@ -47,7 +51,10 @@ type session struct {
 
 // Workflow is AgentWorkflow: the session of one thread.
 func (a *Agent) Workflow(ctx workflow.Context, in AgentInput) error {
-	s := &session{id: workflow.GetInfo(ctx).WorkflowExecution.ID, refusals: map[string]int{}}
+	s := &session{id: workflow.GetInfo(ctx).WorkflowExecution.ID, refusals: map[string]int{}, here: a.Here}
+	if s.here == nil {
+		s.here = nobodyHere{}
+	}
 	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return a.Settings }).Get(&s.set); err != nil {
 		return err
 	}

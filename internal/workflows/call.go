@@ -294,10 +294,12 @@ func (s *session) judge(ctx workflow.Context, c *Call) {
 		return
 	}
 	queue, sb, judge, _ := s.gate(c)
-	var j Judgement
-	err := s.ask(ctx, queue, judge, JudgeInput{
-		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Channel: s.st.Thread.Channel,
-	}, &j, s.notStopped)
+	in := JudgeInput{WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Channel: s.st.Thread.Channel}
+	j, err := askHere(ctx, sb, s.here.JudgeHere, in), error(nil)
+	if j == nil {
+		j = &Judgement{}
+		err = s.ask(ctx, queue, judge, in, j, s.notStopped)
+	}
 	if !s.notStopped() {
 		return
 	}
@@ -311,7 +313,7 @@ func (s *session) judge(ctx workflow.Context, c *Call) {
 		s.step(ctx)
 		return
 	}
-	c.Judgement = &j
+	c.Judgement = j
 	s.auditCall(ctx, audit.KindJudged, c, audit.Entry{Command: cutText(j.Command.Text, MaxShownCommand), Reasons: j.Reasons, Text: j.Bad})
 	s.judged(ctx, c)
 }

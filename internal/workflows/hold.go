@@ -107,15 +107,19 @@ func (s *session) verify(ctx workflow.Context, c *Call, a *Approval) {
 		return
 	}
 	queue, sb, _, binding := s.gate(c)
-	var res BindingResult
-	err := s.ask(ctx, queue, binding, BindingInput{
+	in := BindingInput{
 		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Digest: a.Digest, Tier: c.Judgement.Tier, Channel: s.st.Thread.Channel,
-	}, &res, s.notStopped)
+	}
+	res, err := askHere(ctx, sb, s.here.CheckHere, in), error(nil)
+	if res == nil {
+		res = &BindingResult{}
+		err = s.ask(ctx, queue, binding, in, res, s.notStopped)
+	}
 	if !s.notStopped() || a.State != ApprovalPending {
 		return
 	}
 	if err != nil {
-		res = BindingResult{Changed: true, What: sentenceOf(err)}
+		res = &BindingResult{Changed: true, What: sentenceOf(err)}
 	}
 	if res.Changed {
 		s.settle(ctx, a, ApprovalChanged, Actor{})

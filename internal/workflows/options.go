@@ -123,6 +123,15 @@ func gateOptions(ctx workflow.Context, queue string) workflow.Context {
 	})
 }
 
+// hereOptions: a local activity holds up its workflow task, so it is tried once
+// and given little time; who may take more is asked after it.
+func hereOptions(ctx workflow.Context) workflow.Context {
+	return workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+		ScheduleToCloseTimeout: time.Second,
+		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
+	})
+}
+
 // runOptions: the harness enforces the command's own time-out, so the bound here
 // only has to exceed it. The heartbeat time-out is what a dead worker costs; the
 // interval does not grow with the workers that died.

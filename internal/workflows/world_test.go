@@ -76,6 +76,8 @@ type world struct {
 	// taken.
 	atSnapshot func(turn int)
 	destroyed  int
+	// near sandboxes are of the host that runs the workflow.
+	near bool
 }
 
 // entry is one line of a transcript: a message, a call or an output.
@@ -92,12 +94,13 @@ func newWorld(t *testing.T, forceCAN int) *world {
 		thread: workflows.Thread{Platform: workflows.PlatformWeb, Team: workflows.WebTeam, Channel: "general", ID: "100"},
 		posts:  map[string]workflows.MessageView{}, transcripts: map[string][]entry{}, ran: map[string]int{},
 		audit: map[string]map[int]audit.Entry{}, stops: map[string]bool{}, release: map[string]chan struct{}{}, content: "one", groups: map[string][]string{}, policy: "p1",
+		near: forceCAN%2 == 1,
 	}
 	set := workflows.Settings{
 		Model: "test", Backend: "local", Backends: []string{"local", "docker"}, ForceContinueAsNew: forceCAN, MaxSteps: 50,
 	}
 	w.serve(workflows.TaskQueueReasoning, func(k worker.Worker) {
-		k.RegisterWorkflowWithOptions((&workflows.Agent{Settings: set}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
+		k.RegisterWorkflowWithOptions((&workflows.Agent{Settings: set, Here: hereOf{w}}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
 		k.RegisterWorkflowWithOptions((&workflows.Manager{Settings: set}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeManager})
 		w.activity(k, workflows.ActivityCallModel, w.callModel)
 		w.activity(k, workflows.ActivityLoadRegistry, func(context.Context, workflows.SaveRegistryInput) (workflows.SaveRegistryResult, error) {
@@ -375,10 +378,14 @@ func (w *world) openSandbox(ctx context.Context, in workflows.OpenInput) (workfl
 		return workflows.SandboxRef{}, w.openErr
 	}
 	w.opened = append(w.opened, fmt.Sprintf("%s g%d from %q", in.Backend, in.Generation, in.Snapshot))
-	return workflows.SandboxRef{
+	ref := workflows.SandboxRef{
 		Backend: in.Backend, ID: "sb", Generation: in.Generation, Queue: workflows.TaskQueueSandbox,
 		Root: "/workspace", Shell: "bash", Isolated: true,
-	}, nil
+	}
+	if w.near {
+		ref.Host, ref.WorkspacePath = "here", "/srv/workspace"
+	}
+	return ref, nil
 }
 
 func command(c workflows.ToolCall) string {
@@ -432,6 +439,17 @@ func (w *world) judge(_ context.Context, in workflows.JudgeInput) (workflows.Jud
 	return j, nil
 }
 
+// hereOf answers in the workflow's own task, but for what would take long.
+type hereOf struct{ *world }
+
+func (w hereOf) JudgeHere(ctx context.Context, in workflows.JudgeInput) (*workflows.Judgement, error) {
+	if strings.HasPrefix(command(in.Call), "critical") {
+		return nil, nil
+	}
+	j, err := w.judge(ctx, in)
+	return &j, err
+}
+
 func (w *world) digest(cmd string) string {
 	if strings.HasPrefix(cmd, "changes") {
 		return cmd + "@" + w.content
@@ -443,6 +461,11 @@ func (w *world) checkBinding(_ context.Context, in workflows.BindingInput) (work
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return workflows.BindingResult{Changed: w.digest(command(in.Call)) != in.Digest, What: "s.sh has changed"}, nil
+}
+
+func (w hereOf) CheckHere(ctx context.Context, in workflows.BindingInput) (*workflows.BindingResult, error) {
+	res, err := w.checkBinding(ctx, in)
+	return &res, err
 }
 
 func (w *world) runTool(ctx context.Context, in workflows.RunInput) (workflows.ToolResult, error) {

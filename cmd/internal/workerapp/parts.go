@@ -50,7 +50,7 @@ func (a *App) parts(ctx context.Context) ([]part, error) {
 	}
 	return []part{
 		{queue: workflows.TaskQueueReasoning, workflows: true, register: func(r worker.Registry) {
-			a.registerWorkflows(r)
+			a.registerWorkflows(r, sandbox.NewHere(boxes))
 			models.Register(r)
 		}},
 		{queue: workflows.TaskQueueSandbox, register: func(r worker.Registry) { r.RegisterActivity(boxes) }},
@@ -75,8 +75,8 @@ func (a *App) prices() map[string]agent.Price {
 	return out
 }
 
-func (a *App) registerWorkflows(r worker.Registry) {
-	session, manager := &workflows.Agent{Settings: a.settings()}, &workflows.Manager{Settings: a.settings()}
+func (a *App) registerWorkflows(r worker.Registry, here workflows.GateHere) {
+	session, manager := &workflows.Agent{Settings: a.settings(), Here: here}, &workflows.Manager{Settings: a.settings()}
 	r.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
 	r.RegisterWorkflowWithOptions(manager.Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeManager})
 	registry := &control.Registry{Store: a.store}
