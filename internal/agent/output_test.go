@@ -47,6 +47,8 @@ func TestNonsense(t *testing.T) {
 		"time-out a fraction":  {answer: output(calls("a", "shell", `{"command":"ls","timeout_seconds":1.5}`)), bad: "a whole number"},
 		"time-out negative":    {answer: output(calls("a", "shell", `{"command":"ls","timeout_seconds":-1}`)), bad: "negative"},
 		"unknown argument":     {answer: output(calls("a", "shell", `{"command":"ls","env":{"A":"b"}}`)), bad: `does not have: "env"`},
+		"no patch":             {answer: output(calls("a", "apply_patch", `{"patch":" "}`)), bad: "no patch"},
+		"negative depth":       {answer: output(calls("a", "list_files", `{"path":null,"depth":-1}`)), bad: "depth"},
 		"no path":              {answer: output(calls("a", "read_file", `{"path":""}`)), bad: "no path"},
 		"no call ID":           {answer: output(calls("", "shell", `{"command":""}`)), bad: "no command"},
 		"call ID as a path":    {answer: output(calls("../x", "shell", `{"command":""}`)), bad: "no command"},
@@ -76,10 +78,17 @@ func TestGoodCalls(t *testing.T) {
 	s := newServer(t, output(says("I will look."),
 		calls("a", "shell", `{"command":"ls\n-la","cwd":null,"timeout_seconds":30}`),
 		calls("b", "write_file", `{"path":"a.txt","content":"x"}`),
-		`{"type":"function_call","call_id":"c","name":"read_file","arguments":{"path":"a.txt"}}`))
+		`{"type":"function_call","call_id":"c","name":"read_file","arguments":{"path":"a.txt"}}`,
+		calls("d", "list_files", `{"path":null,"depth":2}`),
+		calls("e", "apply_patch", `{"patch":"*** Begin Patch\n*** Delete File: a.txt\n*** End Patch"}`)))
 	got := newBench(t, s.options(agent.Options{})).must(workflows.ModelInput{Append: []workflows.Item{message("hi")}})
 	require.Equal(t, "I will look.", got.Answer.Text)
-	require.Len(t, got.Calls, 3)
+	require.Len(t, got.Calls, 5)
+	require.Equal(t, "list_files", got.Calls[3].Shown)
+	require.Equal(t, "apply_patch\n*** Begin Patch\n*** Delete File: a.txt\n*** End Patch", got.Calls[4].Shown)
+	for _, c := range got.Calls {
+		require.Empty(t, c.Bad)
+	}
 	require.Equal(t, workflows.ToolCall{
 		CallID: "a", Tool: "shell", Shown: "ls\n-la",
 		Args: workflows.TextRef{Text: `{"command":"ls\n-la","cwd":null,"timeout_seconds":30}`, Bytes: 53},

@@ -37,14 +37,41 @@ func tools() []responses.ToolUnionParam {
 			"path":    object{"type": "string", "description": "Absolute, or relative to the workspace."},
 			"content": object{"type": "string", "description": "The whole new content."},
 		}),
+		tool(workflows.ToolListFiles, "List a directory of the workspace: names, kinds and sizes.", object{
+			"path": object{
+				"type":        []string{"string", "null"},
+				"description": "A directory, absolute or relative to the workspace; null is the workspace's root.",
+			},
+			"depth": object{
+				"type":        []string{"integer", "null"},
+				"description": "How many levels to list; null is 1, the directory's own entries.",
+			},
+		}),
+		tool(workflows.ToolApplyPatch, patchDescription, object{
+			"patch": object{"type": "string", "description": "The whole patch, from *** Begin Patch to *** End Patch."},
+		}),
 	}
 }
+
+const patchDescription = `Create, update, move and delete text files of the workspace by one patch: all of it is applied or none. Format:
+*** Begin Patch
+*** Add File: path
++every line of the new file, after a plus sign
+*** Update File: path
+*** Move to: new path (only to rename)
+@@ the line of a class or function that the change is in (optional, may be repeated to go deeper)
+ lines of context as they stand in the file, after a blank
+-a line to take away
++a line to put there
+*** Delete File: path
+*** End Patch
+Hunks of a file follow its order and are found by their context, which needs about three lines before and after each change; there are no line numbers. "*** End of File" behind a hunk says that it stands at the file's end.`
 
 type object = map[string]any
 
 func tool(name, description string, properties object) responses.ToolUnionParam {
 	var required []string
-	for _, p := range []string{"command", "cwd", "timeout_seconds", "path", "content"} { // a stable order: caching
+	for _, p := range []string{"command", "cwd", "timeout_seconds", "path", "content", "depth", "patch"} { // a stable order: caching
 		if _, ok := properties[p]; ok {
 			required = append(required, p)
 		}
@@ -87,8 +114,33 @@ func checkCall(name, arguments string) (shown, bad string) {
 		}
 		return withPath(name, args.Path)
 	}
-	return "", fmt.Sprintf("There is no tool named %q. Use %s, %s or %s.", cut(name, 64),
-		workflows.ToolShell, workflows.ToolReadFile, workflows.ToolWriteFile)
+	return checkTreeCall(name, arguments)
+}
+
+// checkTreeCall is checkCall for the tools that are about several files.
+func checkTreeCall(name, arguments string) (shown, bad string) {
+	switch name {
+	case workflows.ToolListFiles:
+		args := workflows.ListFilesArgs{}
+		if bad := readArgs(arguments, &args); bad != "" {
+			return "", bad
+		}
+		if args.Depth < 0 {
+			return "", "\"depth\" must not be negative."
+		}
+		return strings.TrimSpace(name + " " + args.Path), ""
+	case workflows.ToolApplyPatch:
+		args := workflows.ApplyPatchArgs{}
+		if bad := readArgs(arguments, &args); bad != "" {
+			return "", bad
+		}
+		if strings.TrimSpace(args.Patch) == "" {
+			return "", "The call has no patch. Give one in \"patch\"."
+		}
+		return name + "\n" + args.Patch, ""
+	}
+	return "", fmt.Sprintf("There is no tool named %q. Use %s, %s, %s, %s or %s.", cut(name, 64),
+		workflows.ToolShell, workflows.ToolReadFile, workflows.ToolWriteFile, workflows.ToolListFiles, workflows.ToolApplyPatch)
 }
 
 func withPath(name, path string) (shown, bad string) {

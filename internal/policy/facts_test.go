@@ -189,3 +189,29 @@ func TestTextToRunningCommands(t *testing.T) {
 		require.Equal(t, tc.want, v.Tier, "%s %q: %s", tc.program, tc.text, v.Summary())
 	}
 }
+
+// A patch is as risky as what it does to its riskiest file, by where that leads.
+func TestJudgeChanges(t *testing.T) {
+	t.Parallel()
+	p := policy.Default()
+	for path, want := range map[string][2]policy.Tier{ // to write, to remove
+		"/workspace/a.go":         {policy.Write, policy.Write},
+		"/workspace/.env":         {policy.Risky, policy.Risky},
+		"/workspace/.git/hooks/x": {policy.Risky, policy.Risky},
+		"/workspace/docs/x":       {policy.Risky, policy.Risky},
+		"/workspace/ab\u202ec":    {policy.Risky, policy.Risky},
+		"/workspace/nul\x00":      {policy.Risky, policy.Risky},
+		"/etc/passwd":             {policy.Critical, policy.Critical},
+		"":                        {policy.Risky, policy.Risky},
+	} {
+		facts := policy.Facts{Files: map[string]policy.FileFact{"/workspace/docs": {Exists: true, IsDir: true, Resolved: "/workspace/.git/hooks"}}}
+		for i, remove := range []bool{false, true} {
+			v := p.JudgeChanges([]policy.FileChange{{Path: "/workspace/ok"}, {Path: path, Remove: remove}}, "apply_patch x\n+y", sandbox(), facts)
+			require.Equal(t, want[i], v.Tier, "%q %v", path, remove)
+			require.Equal(t, "apply_patch x\n+y", v.Display)
+		}
+	}
+	long := p.JudgeChanges([]policy.FileChange{{Path: "/workspace/ok"}}, strings.Repeat("x", 100_000), sandbox(), policy.Facts{})
+	require.False(t, long.Displayable)
+	require.Equal(t, policy.Risky, long.Tier, "what cannot be shown whole is asked about")
+}

@@ -59,6 +59,37 @@ func (p *Policy) JudgeWrite(path string, content []byte, env Env, facts Facts) V
 	return v
 }
 
+// FileChange is a file that a patch makes, changes or takes away.
+type FileChange struct {
+	// Path is absolute; facts hold where it leads.
+	Path   string
+	Remove bool
+}
+
+// JudgeChanges returns the verdict on changing files by a file tool, all at once;
+// display is what people are shown of it.
+func (p *Policy) JudgeChanges(changes []FileChange, show string, env Env, facts Facts) Verdict {
+	j := p.newJudge(env, facts)
+	s := j.newScope()
+	for _, c := range changes {
+		switch {
+		case c.Path == "" || strings.IndexByte(c.Path, 0) >= 0 || !utf8.ValidString(c.Path):
+			j.raise(0, Risky, "a path is not one that can be changed")
+			continue
+		case unseen(c.Path):
+			j.raise(0, Risky, "a path holds characters that do not show")
+		}
+		j.guarded(func() {
+			if c.Remove {
+				s.remove(lit(c.Path), "the patch", false, true)
+			} else {
+				s.writeTo(lit(c.Path), "the patch")
+			}
+		})
+	}
+	return j.verdict(show)
+}
+
 // JudgeStdin returns the verdict on sending text to a running program: for a
 // shell a script, for anything else it asks, unless a rule allows that
 // program's input.

@@ -41,6 +41,7 @@ type Gate interface {
 	Needs(command string, env policy.Env) policy.Needs
 	Judge(command string, env policy.Env, facts policy.Facts) policy.Verdict
 	JudgeWrite(path string, content []byte, env policy.Env, facts policy.Facts) policy.Verdict
+	JudgeChanges(changes []policy.FileChange, show string, env policy.Env, facts policy.Facts) policy.Verdict
 	Version() string
 	// Shape is the exact form of a command that a standing permission may allow;
 	// empty where none may.

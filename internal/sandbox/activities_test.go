@@ -58,6 +58,16 @@ func (gate) JudgeWrite(path string, _ []byte, _ policy.Env, facts policy.Facts) 
 	return v
 }
 
+func (gate) JudgeChanges(changes []policy.FileChange, show string, _ policy.Env, facts policy.Facts) policy.Verdict {
+	v := policy.Verdict{Tier: policy.Write, Display: show, Displayable: true}
+	for _, c := range changes {
+		if strings.Contains(facts.Files[c.Path].Resolved, "/.git/") {
+			v.Tier = policy.Risky
+		}
+	}
+	return v
+}
+
 // rig is a worker's activities on one data directory.
 type rig struct {
 	t     *testing.T

@@ -27,7 +27,7 @@ type binding struct {
 	Cwd        string   `json:"cwd"`
 	Env        []string `json:"env,omitempty"` // environment changes in the command
 	Path       string   `json:"path,omitempty"`
-	Content    string   `json:"content,omitempty"` // SHA-256 of what is written
+	Content    string   `json:"content,omitempty"` // SHA-256 of what is written, or of the patch
 	Backend    string   `json:"backend"`
 	Sandbox    string   `json:"sandbox"`
 	Generation int      `json:"generation"`
@@ -40,6 +40,8 @@ type binding struct {
 	// the command line itself runs.
 	Paths []boundPath `json:"paths,omitempty"`
 	Runs  []boundFile `json:"runs,omitempty"`
+	// Changes are the files that a patch changes, in its order.
+	Changes []boundChange `json:"changes,omitempty"`
 }
 
 type boundPath struct {
@@ -65,10 +67,10 @@ func (c *act) bind(ctx context.Context, s Session, ref workflows.SandboxRef, wor
 	if c.tool == workflows.ToolShell {
 		b.Shell = ref.Shell
 	}
-	if c.tool == workflows.ToolWriteFile {
-		sum := sha256.Sum256([]byte(c.content))
-		b.Content = hex.EncodeToString(sum[:])
+	if c.tool == workflows.ToolWriteFile || c.tool == workflows.ToolApplyPatch {
+		b.Content = digestOf([]byte(c.content))
 	}
+	b.Changes = c.bound
 	for _, p := range sorted(c.verdict.Paths) {
 		at, err := s.Stat(ctx, p)
 		if fatal(ctx, err) {
@@ -159,6 +161,13 @@ func (b binding) differs(now binding) string {
 	for _, f := range b.Runs {
 		for _, g := range now.Runs {
 			if f.Path == g.Path && f.Digest != g.Digest {
+				return fmt.Sprintf("%s has changed since it was judged.", f.Path)
+			}
+		}
+	}
+	for _, f := range b.Changes {
+		for _, g := range now.Changes {
+			if f.Path == g.Path && f.Before != g.Before {
 				return fmt.Sprintf("%s has changed since it was judged.", f.Path)
 			}
 		}

@@ -38,7 +38,10 @@ type act struct {
 	command string // shell
 	cwd     string
 	path    string // file tools, absolute
-	content string // write_file
+	content string // write_file, and the patch of apply_patch
+	depth   int    // list_files
+	changes []Change
+	bound   []boundChange // of each change
 	timeout time.Duration
 	verdict policy.Verdict
 	binding binding
@@ -182,6 +185,10 @@ func (a *Activities) read(ctx context.Context, s Session, ref workflows.SandboxR
 		return a.readRead(ctx, s, ref, args)
 	case workflows.ToolWriteFile:
 		return a.readWrite(ctx, s, ref, args)
+	case workflows.ToolListFiles:
+		return a.readList(ctx, s, ref, args)
+	case workflows.ToolApplyPatch:
+		return a.readPatch(ctx, s, ref, args)
 	}
 	return act{}, badCall(fmt.Sprintf("There is no tool %q.", call.Tool))
 }

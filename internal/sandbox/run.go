@@ -38,6 +38,12 @@ func (a *Activities) RunTool(ctx context.Context, in workflows.RunInput) (workfl
 		case workflows.ToolWriteFile:
 			defer a.beat(ctx)()
 			res, err = r.writeFile(ctx)
+		case workflows.ToolListFiles:
+			defer a.beat(ctx)()
+			res, err = r.list(ctx)
+		case workflows.ToolApplyPatch:
+			defer a.beat(ctx)()
+			res, err = r.patch(ctx)
 		default:
 			err = Refuse(fmt.Sprintf("There is no tool %q.", in.Call.Tool))
 		}

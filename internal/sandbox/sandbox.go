@@ -45,6 +45,8 @@ var (
 	ErrOutside = errors.New("the path is outside the workspace")
 	// ErrNotFile says that a path is there and is no regular file.
 	ErrNotFile = errors.New("not a regular file")
+	// ErrNotDir says that a path is there and is no directory.
+	ErrNotDir = errors.New("not a directory")
 )
 
 // RefusedError says why something cannot be carried out as asked, and will not
@@ -186,10 +188,38 @@ type Files interface {
 	// WriteFile makes or replaces a regular file, its parents included. It is
 	// seen whole or not at all, and an existing file's mode stays.
 	WriteFile(ctx context.Context, path string, data []byte) error
+	// Change makes all of the changes or, where it fails, none: everything is
+	// written beside its place before the first file is put there. One that a kill
+	// cuts off may have made some; those are whole, and making the changes again
+	// makes the rest. No two of them may be about one file.
+	Change(ctx context.Context, changes []Change) error
+	// ReadDir returns what a directory holds, sorted by name. One with more than
+	// limit entries returns that many, and true.
+	ReadDir(ctx context.Context, path string, limit int) ([]DirEntry, bool, error)
 	// Hash returns the SHA-256 of a regular file in hex.
 	Hash(ctx context.Context, path string) (string, error)
 	// Glob returns up to limit absolute paths that match a pattern, sorted.
 	Glob(ctx context.Context, pattern string, limit int) ([]string, error)
+}
+
+// Change is a regular file that [Files.Change] makes, replaces or removes.
+type Change struct {
+	Path string
+	// Data is what it holds afterwards, its missing parents made; with Remove it is
+	// not there any more.
+	Data   []byte
+	Remove bool
+	// Mode is a new file's; 0 is 0644. An existing file's mode stays.
+	Mode fs.FileMode
+}
+
+// DirEntry is one entry of a directory.
+type DirEntry struct {
+	Name string
+	// Mode has the type of what is there; a symbolic link is not followed.
+	Mode    fs.FileMode
+	Size    int64
+	ModTime time.Time
 }
 
 // FileInfo is what is at a path.

@@ -113,9 +113,11 @@ type Tails struct {
 
 // Tools that the model may call.
 const (
-	ToolShell     = "shell"
-	ToolReadFile  = "read_file"
-	ToolWriteFile = "write_file"
+	ToolShell      = "shell"
+	ToolReadFile   = "read_file"
+	ToolWriteFile  = "write_file"
+	ToolListFiles  = "list_files"
+	ToolApplyPatch = "apply_patch"
 )
 
 // ToolCall is one call the model asked for.
@@ -163,6 +165,20 @@ type ReadFileArgs struct {
 type WriteFileArgs struct {
 	Path    string `json:"path"`
 	Content string `json:"content"`
+}
+
+// ListFilesArgs are the arguments of [ToolListFiles].
+type ListFilesArgs struct {
+	// Path is a directory; empty is the workspace's root.
+	Path string `json:"path,omitempty"`
+	// Depth is how many levels below it are listed; 0 is 1.
+	Depth int `json:"depth,omitempty"`
+}
+
+// ApplyPatchArgs are the arguments of [ToolApplyPatch].
+type ApplyPatchArgs struct {
+	// Patch is in the V4A format.
+	Patch string `json:"patch"`
 }
 
 // SandboxRef names a session's sandbox and what the workflow must know of it.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/agent/wire"
 )
 
 func TestCommands(t *testing.T) {
@@ -76,4 +78,20 @@ func TestCommandsOfHostileText(t *testing.T) {
 	commands(strings.Repeat("`", 1<<20))
 	commands(strings.Repeat("` a\n~~~ \n", 1<<16))
 	require.Less(t, time.Since(start), 5*time.Second)
+}
+
+func TestFileTools(t *testing.T) {
+	t.Parallel()
+	const patch = "*** Begin Patch\n*** Delete File: a b\n*** End Patch"
+	for command, want := range map[string]struct{ tool, arguments string }{
+		patch:             {"apply_patch", `{"patch":"*** Begin Patch\n*** Delete File: a b\n*** End Patch"}`},
+		"list_files":      {"list_files", `{"path":null,"depth":null}`},
+		"list_files a b/": {"list_files", `{"path":"a b/","depth":null}`},
+		"list_files2":     {"shell", `{"command":"list_files2","cwd":null,"timeout_seconds":null}`},
+	} {
+		require.Equal(t, want.tool, toolOf(command))
+		require.JSONEq(t, want.arguments, arguments(command))
+		call := wire.Item{Name: want.tool, Arguments: &want.arguments}
+		require.Equal(t, command, commandOf(call))
+	}
 }

@@ -133,7 +133,7 @@ func (m *Model) respond(req *wire.Request, raw []byte) map[string]any {
 		for i, command := range next {
 			output = append(output, map[string]any{
 				"id": "fc_" + id + "_" + strconv.Itoa(i), "type": "function_call", "status": "completed",
-				"call_id": callID(req.PromptCacheKey, id, i), "name": "shell", "arguments": arguments(command),
+				"call_id": callID(req.PromptCacheKey, id, i), "name": toolOf(command), "arguments": arguments(command),
 			})
 		}
 	} else {
@@ -162,12 +162,44 @@ func callID(session, id string, i int) string {
 	return "call_" + hex.EncodeToString(h[:12])
 }
 
-// arguments are those of the shell tool, whose schema requires all three.
+// patchMark begins a command that is a patch.
+const patchMark = "*** Begin Patch"
+
+// toolOf names the tool that a command in backticks is for: a patch is applied,
+// `list_files [path]` lists, all else is the shell's.
+func toolOf(command string) string {
+	word, _, _ := strings.Cut(command, " ")
+	switch {
+	case strings.HasPrefix(command, patchMark):
+		return "apply_patch"
+	case word == "list_files":
+		return word
+	}
+	return "shell"
+}
+
+// arguments are a call's, with all that the tool's schema requires.
 func arguments(command string) string {
-	data, _ := json.Marshal(struct { // strings always marshal
+	var v any = struct {
 		Command string  `json:"command"`
 		Cwd     *string `json:"cwd"`
 		Timeout *int    `json:"timeout_seconds"`
-	}{Command: command})
+	}{Command: command}
+	switch toolOf(command) {
+	case "apply_patch":
+		v = struct {
+			Patch string `json:"patch"`
+		}{command}
+	case "list_files":
+		list := struct {
+			Path  *string `json:"path"`
+			Depth *int    `json:"depth"`
+		}{}
+		if _, path, ok := strings.Cut(command, " "); ok {
+			list.Path = &path
+		}
+		v = list
+	}
+	data, _ := json.Marshal(v) // strings and numbers always marshal
 	return string(data)
 }

@@ -1,10 +1,10 @@
 package offline
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
-
-	"encoding/json"
+	"strings"
 
 	"github.com/countersign/countersign/internal/agent/tooloutput"
 	"github.com/countersign/countersign/internal/agent/wire"
@@ -124,6 +124,7 @@ func commandOf(it wire.Item) string {
 	args := struct {
 		Command string `json:"command"`
 		Path    string `json:"path"`
+		Patch   string `json:"patch"`
 	}{}
 	if it.Arguments == nil || json.Unmarshal([]byte(*it.Arguments), &args) != nil {
 		return it.Name
@@ -131,5 +132,8 @@ func commandOf(it wire.Item) string {
 	if args.Command != "" {
 		return args.Command
 	}
-	return it.Name + " " + args.Path
+	if args.Patch != "" {
+		return args.Patch
+	}
+	return strings.TrimSpace(it.Name + " " + args.Path)
 }

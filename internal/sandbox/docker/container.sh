@@ -396,6 +396,15 @@ for name in * .[!.]* ..?*; do
 done' names "$1"
 }
 
+# listing prints the names in $1, then what stat says of each.
+listing() {
+	drop test -d "$1" || exit "$nodir"
+	drop find "$1" -mindepth 1 -maxdepth 1 -print0 2>/dev/null
+	printf '\0'
+	drop find "$1" -mindepth 1 -maxdepth 1 -exec stat -c '%f %s %y' {} + 2>/dev/null
+	exit 0
+}
+
 content() {
 	become sh -c '[ -f "$1" ] || exit 43; exec head -c "$2" <"$1"' content "$1" "$2"
 }

@@ -66,7 +66,7 @@ func Run(t *testing.T, f Fixture) {
 		"OutputLimit": testOutputLimit, "Stdin": testStdin, "StdinOnce": testStdinOnce, "StdinInterrupt": testStdinInterrupt, "StdinFrozen": testStdinFrozen, "NoStdin": testNoStdin, "BigOutput": testBigOutput,
 		"BinaryOutput": testBinaryOutput, "OddArguments": testOddArguments, "Refusals": testRefusals,
 		"Environment": testEnvironment, "Cwd": testCwd, "Freeze": testFreeze, "NoExec": testNoExec, "StopBeforeStart": testStopBeforeStart,
-		"Files": testFiles, "Links": testLinks, "Outside": testOutside, "Glob": testGlob,
+		"Files": testFiles, "ReadDir": testReadDir, "Change": testChange, "ChangeUndone": testChangeUndone, "Links": testLinks, "Outside": testOutside, "Glob": testGlob,
 		"Isolation": testIsolation, "RecordNotForged": testRecordNotForged, "OutputNotTruncated": testOutputNotTruncated,
 		"Network": testNetwork, "NoNetwork": testNoNetwork,
 		"Temp": testTemp, "Release": testRelease, "Gone": testGone, "Destroy": testDestroy,
