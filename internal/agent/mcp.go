@@ -101,9 +101,15 @@ func (a *Activities) JudgeMCPCall(ctx context.Context, in workflows.JudgeInput) 
 	for _, r := range v.Reasons {
 		j.Reasons = append(j.Reasons, cut(a.mask.Text(r.Text), maxToolReason))
 	}
-	if j.Command, err = a.texts.save(ctx, in.WorkflowID, a.mask.Text(v.Display), workflows.MaxInlineText); err != nil {
+	shown := a.mask.Text(v.Display)
+	if j.Command, err = a.texts.save(ctx, in.WorkflowID, shown, workflows.MaxInlineText); err != nil {
 		return j, err
 	}
+	whole, err := a.texts.save(ctx, in.WorkflowID, shown, workflows.MaxShownCommand)
+	if err != nil {
+		return j, err
+	}
+	j.Stored = whole.Ref
 	if (v.Tier == policy.Risky || v.Tier == policy.Critical) && a.rules != nil {
 		j.Rule = a.rules(j.Tier, in.Channel)
 	}

@@ -54,18 +54,23 @@ type Entry struct {
 	Evidence    []string `json:"evidence,omitempty"`
 	Interaction string   `json:"interaction,omitempty"`
 
-	ToolCall      string   `json:"tool_call,omitempty"`
-	Exec          string   `json:"exec,omitempty"`
-	Approval      string   `json:"approval,omitempty"`
-	Tier          string   `json:"tier,omitempty"`
-	Digest        string   `json:"digest,omitempty"`
-	PolicyVersion string   `json:"policy_version,omitempty"`
-	Command       string   `json:"command,omitempty"`
-	Reasons       []string `json:"reasons,omitempty"`
+	ToolCall      string `json:"tool_call,omitempty"`
+	Exec          string `json:"exec,omitempty"`
+	Approval      string `json:"approval,omitempty"`
+	Tier          string `json:"tier,omitempty"`
+	Digest        string `json:"digest,omitempty"`
+	PolicyVersion string `json:"policy_version,omitempty"`
+	Command       string `json:"command,omitempty"`
+	// Whole is the blob key of a command of which Command is the beginning.
+	Whole   string   `json:"whole,omitempty"`
+	Reasons []string `json:"reasons,omitempty"`
 	// Outcome is the verdict, the state a request or call ended in, or why a
 	// click was refused.
 	Outcome string `json:"outcome,omitempty"`
 	Text    string `json:"text,omitempty"`
+	// ExitCode and Millis, how long it took, are those of a command that ran.
+	ExitCode *int  `json:"exit_code,omitempty"`
+	Millis   int64 `json:"millis,omitempty"`
 }
 
 // Chain is the head of a session's chain. Its zero value is an empty chain.
@@ -101,6 +106,20 @@ func (e Entry) Sum() string {
 		e.Tier, e.Digest, e.PolicyVersion, e.Command, e.Outcome, e.Text)
 	list(e.Evidence)
 	list(e.Reasons)
+	// Fields that came later count where they are set, so that older entries keep
+	// their hashes.
+	later := func(name, value string) {
+		if value != "" {
+			write(name, value)
+		}
+	}
+	later("whole", e.Whole)
+	if e.ExitCode != nil {
+		later("exit_code", strconv.Itoa(*e.ExitCode))
+	}
+	if e.Millis != 0 {
+		later("millis", strconv.FormatInt(e.Millis, 10))
+	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 

@@ -107,13 +107,13 @@ func TestEveryFieldCounts(t *testing.T) {
 	full := audit.Entry{
 		Seq: 1, Prev: "p", At: time.Unix(1, 2), Kind: "k", WorkflowID: "w", RunID: "r", EventID: 7, Actor: "a",
 		Evidence: []string{"e"}, Interaction: "i", ToolCall: "t", Exec: "x", Approval: "ap", Tier: "ti", Digest: "d",
-		PolicyVersion: "pv", Command: "c", Reasons: []string{"re"}, Outcome: "o", Text: "te",
+		PolicyVersion: "pv", Command: "c", Whole: "wh", Reasons: []string{"re"}, Outcome: "o", Text: "te", ExitCode: new(int), Millis: 8,
 	}
 	data, err := json.Marshal(full)
 	require.NoError(t, err)
 	var fields map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(data, &fields))
-	require.Len(t, fields, 21)
+	require.Len(t, fields, 24)
 	for name := range fields {
 		if name == "hash" {
 			continue

@@ -32,6 +32,8 @@ type Router struct {
 	// [VerbRun]. Nil allows everybody. Decisions are not asked about: the workflow
 	// knows who may decide.
 	Allow func(ctx context.Context, by workflows.Actor, verb Verb, t workflows.Thread) *Error
+	// Outputs opens the outputs of the session with a workflow ID; nil has none.
+	Outputs func(workflowID string) OutputReader
 	// Mask takes secrets out of replies and reviews; nil knows their shapes only.
 	Mask *mask.Masker
 }

@@ -37,6 +37,7 @@ type Manager interface {
 type Queries interface {
 	TurnState(ctx context.Context, workflowID string) (workflows.TurnState, error)
 	History(ctx context.Context, workflowID string) (workflows.History, error)
+	TurnTrail(ctx context.Context, workflowID string, turn int) (workflows.TurnTrail, error)
 }
 
 // Sessions is all that a [Router] asks of Temporal.

@@ -223,6 +223,11 @@ func (c *Client) ToolCall(ctx context.Context, workflowID, callID string) (workf
 	return query[workflows.ToolCallInfo](ctx, c, workflowID, workflows.QueryToolCall, callID)
 }
 
+// TurnTrail answers where the record of a turn is.
+func (c *Client) TurnTrail(ctx context.Context, workflowID string, turn int) (workflows.TurnTrail, error) {
+	return query[workflows.TurnTrail](ctx, c, workflowID, workflows.QueryTurnTrail, turn)
+}
+
 // Boundary answers a session's content at its last turn's end.
 func (c *Client) Boundary(ctx context.Context, workflowID string) (workflows.Boundary, error) {
 	return query[workflows.Boundary](ctx, c, workflowID, workflows.QuerySnapshot)

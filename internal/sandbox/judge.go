@@ -138,8 +138,14 @@ func (a *Activities) judgement(ctx context.Context, c act, channel string) (work
 	if j.Digest, err = a.saveBinding(ctx, c.binding); err != nil {
 		return j, err
 	}
-	if j.Command, err = a.putText(ctx, "commands", a.cfg.Mask.Text(v.Display)); err != nil {
+	shown := a.cfg.Mask.Text(v.Display)
+	if j.Command, err = a.putText(ctx, "commands", shown); err != nil {
 		return j, err
+	}
+	if j.Stored = j.Command.Ref; j.Stored == "" && len(shown) > workflows.MaxShownCommand {
+		if j.Stored, err = a.cfg.Blobs.Put(ctx, "commands", []byte(shown)); err != nil {
+			return j, err
+		}
 	}
 	if v.Tier == policy.Risky || v.Tier == policy.Critical {
 		if a.cfg.Rules != nil {

@@ -268,8 +268,11 @@ type Judgement struct {
 	// the files that the command line itself runs.
 	Digest string `json:"digest"`
 	// Command is the escaped and masked text for people.
-	Command       TextRef       `json:"command"`
-	Displayable   bool          `json:"displayable"`
+	Command     TextRef `json:"command"`
+	Displayable bool    `json:"displayable"`
+	// Stored is the blob key of the whole text, where it is longer than the record
+	// keeps ([MaxShownCommand]).
+	Stored        string        `json:"stored,omitempty"`
 	Detail        string        `json:"detail,omitempty"`
 	Cwd           string        `json:"cwd"`
 	Timeout       time.Duration `json:"timeout"`

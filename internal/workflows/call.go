@@ -314,7 +314,7 @@ func (s *session) judge(ctx workflow.Context, c *Call) {
 		return
 	}
 	c.Judgement = j
-	s.auditCall(ctx, audit.KindJudged, c, audit.Entry{Command: cutText(j.Command.Text, MaxShownCommand), Reasons: j.Reasons, Text: j.Bad})
+	s.auditCall(ctx, audit.KindJudged, c, audit.Entry{Command: cutText(j.Command.Text, MaxShownCommand), Whole: j.Stored, Reasons: j.Reasons, Text: j.Bad})
 	s.judged(ctx, c)
 }
 
@@ -487,11 +487,23 @@ func (s *session) finish(ctx workflow.Context, c *Call, state, note string, out 
 	c.State, c.Output = state, out
 	// The turn's end, which writes the record, may be hours away.
 	s.flush = s.flush || len(s.st.Pending) > 0
-	s.auditCall(ctx, audit.KindExecEnded, c, audit.Entry{Outcome: state, Text: cutText(note, maxShort)})
+	s.auditCall(ctx, audit.KindExecEnded, c, c.ending(state, note))
 	v := s.callView(c)
 	v.State, v.Note, v.EndedAt = state, cutText(note, maxShort), workflow.Now(ctx)
 	s.cardChanged()
 	s.liveness(ctx)
+}
+
+// ending is the audit entry about a call's end.
+func (c *Call) ending(state, note string) audit.Entry {
+	e := audit.Entry{Outcome: state, Text: cutText(note, maxShort)}
+	if c.Judgement == nil {
+		e.Command = cutText(c.Shown, MaxShownCommand) // nothing else on record says what it was
+	}
+	if r := c.Result; r != nil {
+		e.ExitCode, e.Millis = r.ExitCode, r.EndedAt.Sub(r.StartedAt).Milliseconds()
+	}
+	return e
 }
 
 // callView finds the call on the turn card; one that was folded away gets a

@@ -153,7 +153,7 @@ func (s *session) edited(ctx workflow.Context, a *Approval, c *Call, j *Judgemen
 		a.Rule = j.Rule
 	}
 	s.auditCall(ctx, audit.KindJudged, c, audit.Entry{
-		Actor: d.By.ID, Command: cutText(j.Command.Text, MaxShownCommand), Reasons: j.Reasons,
+		Actor: d.By.ID, Command: cutText(j.Command.Text, MaxShownCommand), Whole: j.Stored, Reasons: j.Reasons,
 		Text: "edited; it was: " + cutText(before.Command.Text, MaxShownCommand),
 	})
 	s.callView(c).Command = c.Shown

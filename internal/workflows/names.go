@@ -37,6 +37,8 @@ const (
 	QueryMessage = "get_message"
 	// QueryToolCall answers one tool call by its ID: where its output is.
 	QueryToolCall = "get_tool_call"
+	// QueryTurnTrail answers where the record of a turn is, by the turn's number.
+	QueryTurnTrail = "get_turn_trail"
 	// QueryAuditHead answers the head of the session's audit chain.
 	QueryAuditHead = "get_audit_head"
 )

@@ -33,15 +33,18 @@ func (s *session) beginTurn(ctx workflow.Context) {
 	s.st.Paused = false
 	now := workflow.Now(ctx)
 	t := &Turn{Number: s.st.Turns, StartedAt: now}
-	t.Card = TurnView{Number: t.Number, State: TurnWorking, StartedAt: now}
+	t.Card = TurnView{Number: t.Number, State: TurnWorking, StartedAt: now, Trail: Trail{First: s.st.Audit.Seq + 1}}
 	s.st.Turn = t
 	s.opened = false
 	s.takeQueue()
-	s.show(MessageView{Key: turnKey(t), Kind: KindTurn, Turn: &t.Card, Buttons: stopButtons})
+	s.show(MessageView{Key: turnKey(t), Kind: KindTurn, Turn: &t.Card, Buttons: workingButtons})
 	s.liveness(ctx)
 }
 
-var stopButtons = []Button{{ID: ButtonStop, Label: "Stop"}}
+var (
+	workingButtons = []Button{{ID: ButtonStop, Label: "Stop"}, {ID: ButtonDetails, Label: "Details"}}
+	endedButtons   = []Button{{ID: ButtonDetails, Label: "Details"}}
+)
 
 func turnKey(t *Turn) string { return "turn-" + itoa(t.Number) }
 
@@ -349,11 +352,11 @@ func (s *session) record(ctx workflow.Context) {
 // endTurn shows the turn's end, takes the boundary and forgets the turn.
 func (s *session) endTurn(ctx workflow.Context, state, answer string) {
 	t := s.st.Turn
-	t.Card.State, t.Card.EndedAt = state, workflow.Now(ctx)
+	t.Card.State, t.Card.EndedAt, t.Card.Trail.Last = state, workflow.Now(ctx), s.st.Audit.Seq
 	card := t.Card
 	if p := s.post(turnKey(t)); p != nil {
 		p.View.Turn, p.View.Running, p.View.Thinking = &card, nil, false
-		p.View.Buttons, p.Final = nil, true
+		p.View.Buttons, p.Final = endedButtons, true
 		s.changed(p)
 	}
 	for _, a := range s.st.Posts {

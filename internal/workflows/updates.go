@@ -36,6 +36,7 @@ func (s *session) handlers(ctx workflow.Context) error {
 		workflow.SetQueryHandler(ctx, QueryIsPaused, func() (bool, error) { return s.st.Paused, nil }),
 		workflow.SetQueryHandler(ctx, QueryMessage, s.message),
 		workflow.SetQueryHandler(ctx, QueryToolCall, s.toolCall),
+		workflow.SetQueryHandler(ctx, QueryTurnTrail, s.turnTrail),
 		workflow.SetQueryHandler(ctx, QueryAuditHead, func() (AuditHead, error) {
 			return AuditHead{Chain: s.st.Audit, Unwritten: len(s.st.Unwritten)}, nil
 		}),
@@ -183,6 +184,15 @@ func (s *session) boundary() Boundary {
 	b.WorkflowID, b.Title, b.Backend = s.id, s.st.Title, s.st.Backend
 	b.Workspace, b.Model = s.st.Workspace, s.st.Model
 	return b
+}
+
+// turnTrail answers [QueryTurnTrail].
+func (s *session) turnTrail(turn int) (TurnTrail, error) {
+	trail := TurnTrail{Head: s.st.Audit.Seq, Unwritten: s.st.Unwritten}
+	if t := s.st.Turn; t != nil && t.Number == turn {
+		trail.Running = &t.Card
+	}
+	return trail, nil
 }
 
 func (s *session) toolCall(id string) (ToolCallInfo, error) {

@@ -1,6 +1,10 @@
 package workflows
 
-import "time"
+import (
+	"time"
+
+	"github.com/countersign/countersign/internal/audit"
+)
 
 // Kinds of messages that a session shows in its thread.
 const (
@@ -48,10 +52,12 @@ func (v MessageView) Live() bool { return v.Thinking || len(v.Running) > 0 }
 
 // Button IDs.
 const (
-	ButtonApprove  = "approve"
-	ButtonDeny     = "deny"
-	ButtonReview   = "review"
-	ButtonStop     = "stop"
+	ButtonApprove = "approve"
+	ButtonDeny    = "deny"
+	ButtonReview  = "review"
+	ButtonStop    = "stop"
+	// ButtonDetails shows a turn's calls with all that is on record about them.
+	ButtonDetails  = "details"
 	ButtonWithdraw = "withdraw"
 	// ButtonGrant approves and allows the exact command for [GrantTime].
 	ButtonGrant = "grant"
@@ -122,8 +128,17 @@ type TurnView struct {
 	Queued int    `json:"queued,omitempty"`
 	// Condensed: the conversation was condensed for the model during the turn.
 	Condensed bool `json:"condensed,omitempty"`
+	// Trail are the turn's entries of the audit chain.
+	Trail Trail `json:"trail,omitzero"`
 	// Says is what the model is saying now; filled in when the card is shown.
 	Says ModelProgress `json:"says,omitzero"`
+}
+
+// Trail is a row of audit entries by their numbers, both included. Last is 0 while
+// more may come.
+type Trail struct {
+	First int `json:"first"`
+	Last  int `json:"last,omitempty"`
 }
 
 // States of a tool call; see DESIGN.md's words.
@@ -320,6 +335,17 @@ type HistoryTurn struct {
 type History struct {
 	Turns      []HistoryTurn `json:"turns"`
 	Transcript string        `json:"transcript"`
+}
+
+// TurnTrail answers [QueryTurnTrail]: where the record of a turn ends for now, and
+// what of it is not written yet.
+type TurnTrail struct {
+	// Running is the card of the turn, if it is the one that runs.
+	Running *TurnView `json:"running,omitempty"`
+	// Head is the number of the session's newest entry.
+	Head int `json:"head"`
+	// Unwritten are the newest entries, which are not in the blob store yet.
+	Unwritten []audit.Entry `json:"unwritten,omitempty"`
 }
 
 // ToolCallInfo answers [QueryToolCall].

@@ -112,7 +112,7 @@ func (a *App) startWeb(run context.Context, sessions *control.Client) error {
 		Dir: a.Dir.Join("web"), Listen: a.Config.Web.Listen, AnyHost: !a.Dev,
 		ActAs: a.Dev, Token: a.WebToken, People: people,
 		Sessions: sessions, Blobs: a.store,
-		Outputs:  func(workflowID string) web.OutputReader { return execlog.New(a.store, workflowID) },
+		Outputs:  a.outputs,
 		Allow:    a.allow(sessions),
 		Mask:     a.Config.Mask(),
 		Backends: backends(a.Config), Workspaces: a.Config.Workspaces.Names(), Models: []string{a.Config.OpenAI.Model}, Offline: a.Config.OpenAI.Offline(),
@@ -133,6 +133,9 @@ func (a *App) startWeb(run context.Context, sessions *control.Client) error {
 	})
 	return nil
 }
+
+// outputs opens the outputs of a session.
+func (a *App) outputs(workflowID string) chat.OutputReader { return execlog.New(a.store, workflowID) }
 
 // allow says who may drive sessions, by the settings.
 func (a *App) allow(sessions *control.Client) func(context.Context, workflows.Actor, chat.Verb, workflows.Thread) *chat.Error {

@@ -29,7 +29,7 @@ func (a *App) startDiscord(ctx, run context.Context, sessions *control.Client) e
 		names = append(names, b.Name)
 	}
 	app, err := a.connectDiscord(ctx, discord.Deps{
-		Sessions: sessions, Views: sessions, Blobs: a.store, Backends: names, Allow: a.allow(sessions), Mask: a.Config.Mask(), Log: a.Log,
+		Sessions: sessions, Views: sessions, Blobs: a.store, Backends: names, Workspaces: a.Config.Workspaces.Names(), Allow: a.allow(sessions), Mask: a.Config.Mask(), Outputs: a.outputs, Log: a.Log,
 	})
 	if err != nil {
 		return err

@@ -41,7 +41,7 @@ func (a *App) startSlack(ctx, run context.Context, sessions *control.Client) err
 	}
 	app, err := a.connectSlack(ctx, slack.Deps{
 		Sessions: sessions, Views: sessions, Blobs: a.store, Backends: names, Workspaces: a.Config.Workspaces.Names(),
-		Allow: a.allow(sessions), Mask: a.Config.Mask(), Log: a.Log,
+		Allow: a.allow(sessions), Mask: a.Config.Mask(), Outputs: a.outputs, Log: a.Log,
 	})
 	if err != nil {
 		return err

@@ -27,6 +27,7 @@ type Sessions struct {
 	Execs  map[string]workflows.ExecProgress
 	Says   workflows.ModelProgress
 	Calls  map[string]workflows.ToolCallInfo
+	Trails map[int]workflows.TurnTrail // by turn
 }
 
 // Call is one thing that was asked: which method, of which workflow, with what.
@@ -202,6 +203,18 @@ func (s *Sessions) Tails(_ context.Context, id string) (workflows.Tails, error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return workflows.Tails{Execs: maps.Clone(s.Execs), Model: s.Says}, nil
+}
+
+// TurnTrail implements [chat.Queries].
+func (s *Sessions) TurnTrail(_ context.Context, id string, turn int) (workflows.TurnTrail, error) {
+	if err := s.record(Call{Method: "TurnTrail", ID: id, Arg: turn}); err != nil {
+		return workflows.TurnTrail{}, err
+	}
+	trail, ok := s.Trails[turn]
+	if !ok {
+		return trail, workflows.ErrNoSession
+	}
+	return trail, nil
 }
 
 // ToolCall answers a running tool call by its ID.

@@ -103,6 +103,10 @@ type Deps struct {
 	Backends []string
 	// Allow is asked after the adapter's own rules; see [chat.Router.Allow].
 	Allow func(ctx context.Context, by workflows.Actor, verb chat.Verb, t workflows.Thread) *chat.Error
+	// Workspaces is [chat.Router.Workspaces].
+	Workspaces []string
+	// Outputs is [chat.Router.Outputs].
+	Outputs func(workflowID string) chat.OutputReader
 	// Mask is [chat.Router.Mask].
 	Mask *mask.Masker
 	Log  *slog.Logger

@@ -31,12 +31,8 @@ type card struct {
 
 func draw(c chat.Content, roles []role, pings bool) card {
 	d := &drawing{ink: newInk(), c: c, roles: roles, pings: pings, allow: noMentions()}
-	d.style = chat.Style{
-		Clock:    func(t time.Time) string { return d.ink.add(fmt.Sprintf("<t:%d:t>", t.Unix())) },
-		Exact:    func(t time.Time) string { return d.ink.add(fmt.Sprintf("<t:%d:T>", t.Unix())) },
-		Person:   func(a workflows.Actor) string { return chat.Shown(a.Label()) },
-		Approver: d.approver,
-	}
+	d.style = inkStyle(d.ink)
+	d.style.Approver = d.approver
 	out := card{}
 	switch v := c.View; {
 	case v.Header != nil:
@@ -48,6 +44,22 @@ func draw(c chat.Content, roles []role, pings bool) card {
 	}
 	out.allow = d.allow
 	return out
+}
+
+// inkStyle writes times in the reader's zone, and approvers that are known by ID as
+// mentions, which ping nobody unless the message says so.
+func inkStyle(i *ink) chat.Style {
+	return chat.Style{
+		Clock:  func(t time.Time) string { return i.add(fmt.Sprintf("<t:%d:t>", t.Unix())) },
+		Exact:  func(t time.Time) string { return i.add(fmt.Sprintf("<t:%d:T>", t.Unix())) },
+		Person: func(a workflows.Actor) string { return chat.Shown(a.Label()) },
+		Approver: func(id string) string {
+			if isID(id) {
+				return i.add("<@" + id + ">")
+			}
+			return "@" + chat.Shown(strings.TrimPrefix(id, "@"))
+		},
+	}
 }
 
 // approver names somebody of an approver set: as a mention, which pings only
@@ -103,7 +115,7 @@ func (d *drawing) turn(t workflows.TurnView) (string, []component) {
 			break
 		}
 	}
-	at := ref{Turn: t.Number}
+	at := ref{Turn: t.Number}.withTrail(t.Trail)
 	return cut(text, shownText), rows(d.c.View.Buttons, at)
 }
 

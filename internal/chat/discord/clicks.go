@@ -29,6 +29,12 @@ func (c *call) pressed(ctx context.Context) {
 	switch {
 	case r.Button == workflows.ButtonReview:
 		c.review(ctx, r)
+	case r.Button == workflows.ButtonDetails, r.Button == buttonPage:
+		c.details(ctx, r)
+	case r.Button == buttonOutput:
+		c.output(ctx, r)
+	case r.Button == buttonShare:
+		c.share(ctx, r)
 	case r.Button == buttonEdit:
 		c.editModal(ctx, r)
 	case r.Button == buttonAlone:
@@ -54,7 +60,8 @@ var errChanged = &chat.Error{
 }
 
 // click completes a click, brings it to the session, and tells the clicker if it
-// did not count; what did shows in the thread.
+// did not count; what did shows in the thread. A stop is answered as the command
+// is.
 func (c *call) click(ctx context.Context, r ref, k chat.Click) {
 	octx, cancel := limit(ctx, outcomeWithin)
 	defer cancel()
@@ -63,7 +70,7 @@ func (c *call) click(ctx context.Context, r ref, k chat.Click) {
 	switch {
 	case err != nil:
 		text = words(err)
-	case reply.Outcome.Outcome != workflows.OutcomeRecorded:
+	case reply.Outcome.Outcome != workflows.OutcomeRecorded || k.Button == workflows.ButtonStop:
 		text = reply.Text
 	}
 	if reply.Answered != "" {

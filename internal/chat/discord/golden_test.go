@@ -108,7 +108,10 @@ func TestTurnGolden(t *testing.T) {
 		change(&v)
 		m := workflows.MessageView{Key: "turn-2", Kind: workflows.KindTurn, Turn: &v}
 		if v.State == workflows.TurnWorking {
-			m.Buttons = []workflows.Button{{ID: workflows.ButtonStop, Label: "Stop"}}
+			m.Buttons = []workflows.Button{{ID: workflows.ButtonStop, Label: "Stop"}, {ID: workflows.ButtonDetails, Label: "Details"}}
+		}
+		if v.State != workflows.TurnWorking {
+			m.Buttons = []workflows.Button{{ID: workflows.ButtonDetails, Label: "Details"}}
 		}
 		all = append(all, drawn(t, name, m))
 	}

@@ -22,6 +22,7 @@ const (
 	maxTitle     = 45  // a modal's title, and a label in it
 	maxInput     = 4000
 	maxFile      = 10 << 20 // bytes of a file, where the interaction names no limit
+	maxUpload    = 25 << 20 // bytes of a whole request
 	maxPage      = 100      // messages of one page of a channel's history
 	maxNonce     = 25
 	maxActive    = 10080 // minutes until a quiet thread is archived
@@ -42,6 +43,13 @@ const (
 	// shownLine bounds a command on a turn card, tailLine a line of its output.
 	shownLine = 120
 	tailLine  = 100
+	// callsShown is how many calls a page of a turn's details shows, factShown what
+	// of a line about one, outputLines the most lines of an output.
+	callsShown  = 5
+	factShown   = 300
+	outputLines = 60
+	// fileMargin is what a request with files needs beside them.
+	fileMargin = 64 << 10
 	// maxTyped bounds a reason: at four bytes a character it stays below
 	// [chat.MaxReason].
 	maxTyped = 1000
@@ -65,6 +73,8 @@ const (
 	lookWithin = 1500 * time.Millisecond
 	// outcomeWithin bounds what an event asks of Temporal.
 	outcomeWithin = 10 * time.Second
+	// shareWithin bounds reading an output and posting it as files.
+	shareWithin = 2 * time.Minute
 	// tellWithin bounds telling a person.
 	tellWithin = 30 * time.Second
 	// callTimeout bounds one HTTP request to Discord.

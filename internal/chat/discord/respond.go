@@ -138,6 +138,8 @@ type private struct {
 	text  string
 	rows  []component
 	files []file
+	// drawn is a text that is in Discord's form already, and fits.
+	drawn bool
 }
 
 // tell gives the outcome to the person alone. Without a text a message that is
@@ -155,7 +157,10 @@ func (c *call) tell(ctx context.Context, p private) {
 		}
 		return
 	}
-	parts := split(dialect(unmarked(p.text)))
+	parts := []string{p.text}
+	if !p.drawn {
+		parts = split(dialect(unmarked(p.text)))
+	}
 	if len(parts) > maxParts {
 		parts = append(parts[:maxParts-1], "…")
 	}

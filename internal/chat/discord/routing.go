@@ -22,8 +22,8 @@ func knownBackends() []string { return []string{"local", "docker", "e2b", "dayto
 // of a message whose thread has no session.
 func (a *App) routers() {
 	a.plain = &chat.Router{
-		Sessions: seeing{a.dep.Sessions, a}, Blobs: a.dep.Blobs, Backends: a.dep.Backends,
-		Style: markdownStyle(), Link: a.link, Allow: a.allow, Mask: a.dep.Mask,
+		Sessions: seeing{a.dep.Sessions, a}, Blobs: a.dep.Blobs, Backends: a.dep.Backends, Workspaces: a.dep.Workspaces,
+		Style: markdownStyle(), Link: a.link, Allow: a.allow, Mask: a.dep.Mask, Outputs: a.dep.Outputs,
 	}
 	mention, reply := *a.plain, *a.plain
 	mention.Sessions = starter{a.plain.Sessions, a}

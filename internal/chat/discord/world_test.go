@@ -35,6 +35,7 @@ type world struct {
 	app      *App
 	sessions *stand
 	blobs    *chattest.Blobs
+	outputs  chattest.Outputs
 
 	mu   sync.Mutex
 	live map[string]bool
@@ -131,7 +132,8 @@ func start(t *testing.T, set setup) *world {
 		set.config(&cfg)
 	}
 	app, err := Connect(t.Context(), cfg, Deps{
-		Sessions: w.sessions, Views: w.sessions, Blobs: w.blobs, Backends: []string{"local", "docker"}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Sessions: w.sessions, Views: w.sessions, Blobs: w.blobs, Backends: []string{"local", "docker"}, Workspaces: []string{"api", "site"},
+		Outputs: func(string) chat.OutputReader { return w.outputs }, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	require.NoError(t, err)
 	w.app = app
@@ -245,6 +247,21 @@ func (w *world) last(channel string) discordfake.Message {
 func (w *world) filled() {
 	w.t.Helper()
 	w.until("the back-fill ends", w.app.filling.Idle)
+}
+
+// turn posts the card of an ended turn with that many calls and what is on record
+// about them, and returns its ID.
+func (w *world) turn(t workflows.Thread, calls int) string {
+	w.t.Helper()
+	trail, err := chattest.RecordTurn(w.t.Context(), w.blobs, t, 2, calls-5, grace, ada)
+	require.NoError(w.t, err)
+	v := workflows.MessageView{
+		Key: "turn-2", Kind: workflows.KindTurn, Version: 1, Buttons: []workflows.Button{{ID: workflows.ButtonDetails, Label: "Details"}},
+		Turn: &workflows.TurnView{Number: 2, State: workflows.TurnDone, Commands: calls, Trail: trail},
+	}
+	id, err := w.app.Poster().Post(w.t.Context(), chat.Content{WorkflowID: t.WorkflowID(), Thread: t, View: v})
+	require.NoError(w.t, err)
+	return id
 }
 
 // approval posts an approval card and returns its ID.

@@ -39,6 +39,7 @@ func methods() map[string][]string {
 		"users.conversations":          {"channels:read", "groups:read"},
 		"users.info":                   {"users:read"},
 		"views.open":                   nil,
+		"views.push":                   nil,
 		"views.update":                 nil,
 	}
 }

@@ -101,6 +101,8 @@ type Deps struct {
 	Workspaces []string
 	// Allow is asked after the adapter's own rules; see [chat.Router.Allow].
 	Allow func(ctx context.Context, by workflows.Actor, verb chat.Verb, t workflows.Thread) *chat.Error
+	// Outputs is [chat.Router.Outputs].
+	Outputs func(workflowID string) chat.OutputReader
 	// Mask is [chat.Router.Mask].
 	Mask *mask.Masker
 	Log  *slog.Logger

@@ -28,6 +28,11 @@ type ref struct {
 	Turn     int    `json:"n,omitempty"`
 	Question string `json:"q,omitempty"`
 	Digest   string `json:"d,omitempty"`
+	// First and Last are the turn's trail; Page and Call what of it is shown.
+	First int `json:"f,omitempty"`
+	Last  int `json:"l,omitempty"`
+	Page  int `json:"p,omitempty"`
+	Call  int `json:"o,omitempty"`
 	// Command is what a picker or form is for.
 	Command string `json:"c,omitempty"`
 }

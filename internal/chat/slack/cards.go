@@ -173,7 +173,7 @@ func (d drawing) turn(t workflows.TurnView) []slack.Block {
 	blocks := []slack.Block{r.block()}
 	if len(d.c.View.Buttons) > 0 {
 		at := refOf(d.c.Thread)
-		at.Turn = t.Number
+		at.Turn, at.First, at.Last = t.Number, t.Trail.First, t.Trail.Last
 		blocks = append(blocks, actions(d.c.View.Buttons, at))
 	}
 	return blocks

@@ -23,8 +23,10 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // shown is one state of a message as it goes to Slack.
 type shown struct {
 	Name   string        `json:"name"`
-	Text   string        `json:"text"`
-	Blocks []slack.Block `json:"blocks"`
+	Text   string        `json:"text,omitempty"`
+	Blocks []slack.Block `json:"blocks,omitempty"`
+	// View is a modal instead.
+	View any `json:"view,omitempty"`
 }
 
 // golden compares messages with the file testdata/<name>.json.
@@ -62,7 +64,7 @@ func goldenThread() workflows.Thread {
 func drawn(name string, v workflows.MessageView, groups ...group) shown {
 	v.Version = 1
 	r := draw(chat.Content{Thread: goldenThread(), View: v}, groups, true).card()
-	return shown{name, r.text, r.blocks}
+	return shown{Name: name, Text: r.text, Blocks: r.blocks}
 }
 
 func TestHeaderGolden(t *testing.T) {
@@ -106,7 +108,10 @@ func TestTurnGolden(t *testing.T) {
 		change(&v)
 		m := workflows.MessageView{Key: "turn-2", Kind: workflows.KindTurn, Turn: &v}
 		if v.State == workflows.TurnWorking {
-			m.Buttons = []workflows.Button{{ID: workflows.ButtonStop, Label: "Stop"}}
+			m.Buttons = []workflows.Button{{ID: workflows.ButtonStop, Label: "Stop"}, {ID: workflows.ButtonDetails, Label: "Details"}}
+		}
+		if v.State != workflows.TurnWorking {
+			m.Buttons = []workflows.Button{{ID: workflows.ButtonDetails, Label: "Details"}}
 		}
 		all = append(all, drawn(name, m))
 	}
@@ -195,7 +200,7 @@ func TestTextGolden(t *testing.T) {
 	var all []shown
 	add := func(name, key, text string) {
 		for _, p := range markdownContent(key, text).parts {
-			all = append(all, shown{name, p.text, p.blocks})
+			all = append(all, shown{Name: name, Text: p.text, Blocks: p.blocks})
 		}
 	}
 	add("answer", "answer-1", "# Fixed\n\nThe test **raced**: `a && b < c`.\n\n| file | change |\n|---|---|\n| x.go | one |\n\n```go\nif a < b {\n}\n```\n")

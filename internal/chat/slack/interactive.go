@@ -125,10 +125,13 @@ func (a *App) interactive(ctx context.Context, data json.RawMessage, ack ack) {
 	switch i.Type {
 	case "block_actions":
 		ack(nil)
-		if i.Container.Type == "view" || len(i.Actions) == 0 {
-			return
+		switch {
+		case len(i.Actions) == 0:
+		case i.Container.Type == "view":
+			a.pressedInView(ctx, i)
+		default:
+			a.pressed(ctx, i, at)
 		}
-		a.pressed(ctx, i, at)
 	case "message_action":
 		ack(nil)
 		a.shortcut(ctx, i)
@@ -168,6 +171,8 @@ func (a *App) pressed(ctx context.Context, i interaction, at time.Time) {
 	switch act.ID {
 	case workflows.ButtonReview:
 		a.review(ctx, i, r)
+	case workflows.ButtonDetails:
+		a.details(ctx, i, r)
 	case workflows.ButtonDeny:
 		if _, err := a.openView(ctx, i.TriggerID, denyView(r)); err != nil {
 			a.sorry(ctx, i)
@@ -177,10 +182,12 @@ func (a *App) pressed(ctx context.Context, i interaction, at time.Time) {
 	}
 }
 
+const notOpened = "Slack did not open the dialog in time. Nothing was recorded; click again."
+
 // sorry: a modal did not open; the click did nothing.
 func (a *App) sorry(ctx context.Context, i interaction) {
 	a.background(ctx, answerWithin, func(ctx context.Context) {
-		a.whisper(ctx, a.here(i), i.User.ID, i.ResponseURL, "Slack did not open the dialog in time. Nothing was recorded; click again.")
+		a.whisper(ctx, a.here(i), i.User.ID, i.ResponseURL, notOpened)
 	})
 }
 
@@ -208,7 +215,7 @@ func (a *App) decide(ctx context.Context, user string, r ref, c chat.Click) (cha
 }
 
 // click carries out a click on a message and tells the clicker if it did not
-// count; what did shows in the thread.
+// count; what did shows in the thread. A stop is answered as the command is.
 func (a *App) click(ctx context.Context, i interaction, r ref, c chat.Click) {
 	ctx, cancel := context.WithTimeout(ctx, outcomeWithin)
 	defer cancel()
@@ -217,7 +224,7 @@ func (a *App) click(ctx context.Context, i interaction, r ref, c chat.Click) {
 	switch {
 	case err != nil:
 		text = words(err)
-	case reply.Outcome.Outcome != workflows.OutcomeRecorded:
+	case reply.Outcome.Outcome != workflows.OutcomeRecorded || c.Button == workflows.ButtonStop:
 		text = reply.Text
 	}
 	a.background(ctx, answerWithin, func(ctx context.Context) {

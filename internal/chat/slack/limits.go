@@ -7,19 +7,20 @@ import "time"
 // and, where Slack documents nothing, from what its SDKs' issues report
 // (bolt-js#2509 for maxBlocksText).
 const (
-	maxSection    = 3000  // text of a section
-	maxHeader     = 150   // text of a header block
-	maxContext    = 2000  // an element of a context block
-	maxButton     = 75    // a button's or option's label
-	maxBlockID    = 255   // block_id and action_id
-	maxViewBlocks = 100   // blocks of a modal
-	maxOptions    = 100   // options of a select
-	maxMarkdown   = 12000 // all markdown blocks of a message together
-	maxBlocksText = 13200 // all text in a message's blocks together
-	maxText       = 4000  // bytes of the text of chat.update
-	maxInput      = 3000  // what a modal's input holds
-	maxViewTitle  = 24    // a modal's title and its buttons
-	maxPrivate    = 3000  // private_metadata of a modal
+	maxSection    = 3000    // text of a section
+	maxHeader     = 150     // text of a header block
+	maxContext    = 2000    // an element of a context block
+	maxButton     = 75      // a button's or option's label
+	maxBlockID    = 255     // block_id and action_id
+	maxViewBlocks = 100     // blocks of a modal
+	maxOptions    = 100     // options of a select
+	maxMarkdown   = 12000   // all markdown blocks of a message together
+	maxBlocksText = 13200   // all text in a message's blocks together
+	maxText       = 4000    // bytes of the text of chat.update
+	maxInput      = 3000    // what a modal's input holds
+	maxViewTitle  = 24      // a modal's title and its buttons
+	maxPrivate    = 3000    // private_metadata of a modal
+	maxView       = 250_000 // bytes of a modal (views.update: view_too_large)
 )
 
 // What we use of it: a margin, because Slack counts in ways that it does not say.
@@ -44,6 +45,18 @@ const (
 	maxTyped = 1000
 	// reviewText is the longest review that a modal shows; a longer one is a file.
 	reviewText = 40000
+	// callsShown is how many calls a page of a turn's details shows: two blocks each,
+	// of at most commandShown characters of the command and factShown of a line. At
+	// four bytes a character all stays below maxView.
+	callsShown   = 8
+	commandShown = 2500
+	factShown    = 600
+	// outputShown is how much of a stream a modal shows: both streams of it, at six
+	// bytes an escaped character, stay below maxView.
+	outputShown = 18000
+	// maxUpload bounds a file with output, in bytes; of a longer one the middle is
+	// left out. Slack takes a gigabyte.
+	maxUpload = 32 << 20
 	// fallbackText is the length of the text beside the blocks, before escaping.
 	fallbackText = 2800
 )
@@ -67,6 +80,8 @@ const (
 	// outcomeWithin bounds what a command or click that was acknowledged asks of
 	// Temporal.
 	outcomeWithin = 10 * time.Second
+	// shareWithin bounds reading an output and posting it as files.
+	shareWithin = 2 * time.Minute
 	// answerWithin bounds telling a person.
 	answerWithin = 20 * time.Second
 	// callTimeout bounds one HTTP request to Slack.

@@ -25,7 +25,7 @@ func (a *App) routers() {
 	style.Exact = func(t time.Time) string { return exact(t) + " UTC" }
 	a.plain = &chat.Router{
 		Sessions: a.dep.Sessions, Blobs: a.dep.Blobs, Backends: a.dep.Backends, Workspaces: a.dep.Workspaces,
-		Style: style, Link: a.link, Allow: a.allow, Mask: a.dep.Mask,
+		Style: style, Link: a.link, Allow: a.allow, Mask: a.dep.Mask, Outputs: a.dep.Outputs,
 	}
 	mention, reply := *a.plain, *a.plain
 	mention.Sessions = starter{a.dep.Sessions, a}

@@ -26,6 +26,20 @@ type clickAnswer struct {
 	Text    string       `json:"text"`
 	Digest  string       `json:"digest,omitempty"`
 	Review  *chat.Review `json:"review,omitempty"`
+	// Details are a turn's calls.
+	Details []callDetail `json:"details,omitempty"`
+}
+
+// callDetail is a call of a turn with all that is on record about it.
+type callDetail struct {
+	N       int    `json:"n"`
+	ID      string `json:"id"`
+	Command string `json:"command"`
+	// Outcome and Facts are sentences, with times as RFC 3339 in UTC.
+	Outcome string   `json:"outcome"`
+	Facts   []string `json:"facts"`
+	// Ran says that there may be an output.
+	Ran bool `json:"ran"`
 }
 
 // value is a text that came with a click.
@@ -85,6 +99,9 @@ func (s *Server) postClick(w http.ResponseWriter, r *http.Request, by workflows.
 	}
 	if b.Button == workflows.ButtonReview {
 		return s.review(ctx, w, m)
+	}
+	if b.Button == workflows.ButtonDetails && m.view != nil && m.view.Turn != nil {
+		return s.details(ctx, w, m, by)
 	}
 	if m.question != "" {
 		unlock := s.locks.lock(m.id)
@@ -188,5 +205,25 @@ func (s *Server) review(ctx context.Context, w http.ResponseWriter, m row) error
 		return err
 	}
 	answer(w, http.StatusOK, clickAnswer{Outcome: workflows.OutcomeRecorded, Text: v.Text(), Digest: v.Digest, Review: &v})
+	return nil
+}
+
+// details answers all that is on record about a turn's calls.
+func (s *Server) details(ctx context.Context, w http.ResponseWriter, m row, by workflows.Actor) error {
+	t := m.view.Turn
+	d, err := s.router.Details(ctx, by, thread{id: m.thread, channel: m.channel}.workflow(), t.Number, t.Trail)
+	if err != nil {
+		return err
+	}
+	a := clickAnswer{Outcome: workflows.OutcomeRecorded, Text: chat.NoCalls}
+	if len(d.Calls) > 0 {
+		a.Text = d.Text(style)
+	}
+	for _, c := range d.Calls {
+		a.Details = append(a.Details, callDetail{
+			N: c.N, ID: c.ID, Command: c.Command, Outcome: style.Outcome(c), Facts: style.Facts(c), Ran: c.Exec != "",
+		})
+	}
+	answer(w, http.StatusOK, a)
 	return nil
 }

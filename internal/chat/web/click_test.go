@@ -156,6 +156,38 @@ func TestStopFromTheTurnCard(t *testing.T) {
 	require.Equal(t, clicked{Outcome: "expired", Text: "That turn has ended."}, s.click(id, `{"button":"stop"}`))
 }
 
+func TestDetailsOfATurn(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	p := s.post(general, text("/agent hello", ""))
+	th := workflows.Thread{Platform: workflows.PlatformWeb, Team: workflows.WebTeam, ID: p.ThreadID}
+	trail, err := chattest.RecordTurn(t.Context(), s.blobs, th, 2, 0, "grace", "ada")
+	require.NoError(t, err)
+	id := s.show(p.ThreadID, workflows.MessageView{
+		Key: "turn-2", Kind: workflows.KindTurn, Version: 1, Buttons: []workflows.Button{{ID: "details", Label: "Details"}},
+		Turn: &workflows.TurnView{Number: 2, State: workflows.TurnDone, Trail: trail},
+	})
+	status, data := s.do("POST", "/api/v1/messages/"+id+"/click", `{"button":"details"}`)
+	require.Equal(t, http.StatusOK, status, string(data))
+	type answer struct {
+		Outcome, Text string
+		Details       []struct {
+			N           int
+			ID, Outcome string
+			Command     string
+			Facts       []string
+			Ran         bool
+		}
+	}
+	a := decode[answer](t, data)
+	require.Equal(t, "recorded", a.Outcome)
+	require.Contains(t, a.Text, "Approved by @grace at 2026-11-29T15:04:")
+	require.Len(t, a.Details, 5)
+	require.Equal(t, chattest.LongCommand(), a.Details[3].Command)
+	require.True(t, a.Details[0].Ran)
+	require.False(t, a.Details[2].Ran)
+}
+
 func TestDestroyAsksFirstAndIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t)

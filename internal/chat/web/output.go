@@ -1,22 +1,14 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 
-	"github.com/countersign/countersign/internal/mask"
+	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
-)
-
-const (
-	// outputChunk is how much of an output is answered at once, in bytes.
-	outputChunk = 1 << 20 // 1 MiB
-	// outputAround is how far on both sides of it a secret is looked for.
-	outputAround = 64 << 10
 )
 
 // getOutput answers the bytes of a tool call's stream, from offset on, as far as
@@ -49,10 +41,10 @@ func (s *Server) getOutput(w http.ResponseWriter, r *http.Request, _ workflows.A
 	if exec == "" { // it has not started
 		return nil
 	}
-	o := output{from: s.opt.Outputs(t.WorkflowID()), mask: s.opt.Mask, exec: exec, stream: name, ended: func() bool { return s.callEnded(r, t) }}
+	o := chat.Output{From: s.opt.Outputs(t.WorkflowID()), Mask: s.opt.Mask, Exec: exec, Stream: name, Ended: func() bool { return s.callEnded(r, t) }}
 	started := false
 	for {
-		data, err := o.read(r.Context(), offset)
+		data, err := o.Read(r.Context(), offset)
 		if err != nil {
 			if !started {
 				return err
@@ -69,38 +61,6 @@ func (s *Server) getOutput(w http.ResponseWriter, r *http.Request, _ workflows.A
 		}
 		offset += int64(len(data))
 	}
-}
-
-// output is one stream of an exec as people see it.
-type output struct {
-	from         OutputReader
-	mask         *mask.Masker
-	exec, stream string
-	// ended reports whether nothing more will come.
-	ended func() bool
-}
-
-// read returns what there is from offset on, at most outputChunk bytes.
-func (o output) read(ctx context.Context, offset int64) ([]byte, error) {
-	const size = outputChunk + 2*outputAround
-	start := max(0, offset-outputAround)
-	skip := int(offset - start)
-	data, err := o.from.ReadAt(ctx, o.exec, o.stream, start, size)
-	if err != nil || len(data) <= skip {
-		return nil, err
-	}
-	end := min(len(data), skip+outputChunk)
-	if open := o.mask.Open(data); open > 0 && len(data) < size && len(data)-open < end {
-		if !o.ended() {
-			return o.mask.Cover(data)[skip:max(len(data)-open, skip)], nil
-		}
-		// It may have ended only since the bytes were read.
-		if data, err = o.from.ReadAt(ctx, o.exec, o.stream, start, size); err != nil {
-			return nil, err
-		}
-		end = min(len(data), skip+outputChunk)
-	}
-	return o.mask.Cover(data)[skip:max(end, skip)], nil
 }
 
 // callEnded reports whether a call has ended, as the session knows. One that it

@@ -28,13 +28,6 @@ type Sessions interface {
 	ToolCall(ctx context.Context, workflowID, callID string) (workflows.ToolCallInfo, error)
 }
 
-// OutputReader reads a session's command outputs. execlog.Log is one.
-type OutputReader interface {
-	// ReadAt returns up to limit bytes of the stream from offset on, as far as
-	// they are stored now; none at the end and for a stream that is not known.
-	ReadAt(ctx context.Context, exec, stream string, offset int64, limit int) ([]byte, error)
-}
-
 // Backend is a backend that the page offers.
 type Backend struct {
 	Name     string `json:"name"`
@@ -61,7 +54,7 @@ type Options struct {
 	// Mask is [chat.Router.Mask].
 	Mask *mask.Masker
 	// Outputs opens the outputs of the session with a workflow ID.
-	Outputs func(workflowID string) OutputReader
+	Outputs func(workflowID string) chat.OutputReader
 	// Allow is [chat.Router.Allow].
 	Allow func(ctx context.Context, by workflows.Actor, verb chat.Verb, t workflows.Thread) *chat.Error
 
@@ -129,7 +122,7 @@ func (s *Server) setUp(ctx context.Context) error {
 		names = append(names, b.Name)
 	}
 	s.router = &chat.Router{
-		Sessions: s.opt.Sessions, Blobs: s.opt.Blobs, Backends: names, Workspaces: s.opt.Workspaces, Style: style, Allow: s.opt.Allow, Mask: s.opt.Mask,
+		Sessions: s.opt.Sessions, Blobs: s.opt.Blobs, Backends: names, Workspaces: s.opt.Workspaces, Style: style, Allow: s.opt.Allow, Mask: s.opt.Mask, Outputs: s.opt.Outputs,
 		Link: func(t workflows.Thread) string { return "#/t/" + t.ID },
 	}
 	l, err := listen(ctx, s.opt.Listen, s.opt.AnyHost)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/chat/chattest"
 	"github.com/countersign/countersign/internal/chat/web"
 	"github.com/countersign/countersign/internal/telemetry"
@@ -50,7 +51,7 @@ func openIn(t *testing.T, dir string, sessions *chattest.Sessions, change ...fun
 	s := &site{t: t, dir: dir, sessions: sessions, blobs: &chattest.Blobs{}, outputs: &outputs{data: map[string]string{}}}
 	opt := web.Options{
 		Dir: dir, Listen: "127.0.0.1:0", ActAs: true, Token: telemetry.NewSecret(token),
-		Sessions: sessions, Blobs: s.blobs, Outputs: func(string) web.OutputReader { return s.outputs },
+		Sessions: sessions, Blobs: s.blobs, Outputs: func(string) chat.OutputReader { return s.outputs },
 		Backends: []web.Backend{{Name: "local"}}, Page: fstest.MapFS{"index.html": {Data: []byte("<!doctype html>")}},
 		PagePolicy: "default-src 'none'",
 	}

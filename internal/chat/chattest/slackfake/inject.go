@@ -228,6 +228,31 @@ func (s *Server) act(user, channel, ts, action string, fill func(node, object)) 
 	return s.ask("interactive", payload), nil
 }
 
+// PressIn clicks a button of a modal. A button that is not there cannot be clicked:
+// that is an error.
+func (s *Server) PressIn(viewID, action string) (Answer, error) {
+	s.mu.Lock()
+	v := s.views[viewID]
+	if v == nil || v.Closed {
+		s.mu.Unlock()
+		return Answer{}, fmt.Errorf("no modal %s", viewID)
+	}
+	e, block, ok := element(v.Blocks, action)
+	if !ok {
+		s.mu.Unlock()
+		return Answer{}, fmt.Errorf("modal %s has no action %q: %s", viewID, action, v.Blocks)
+	}
+	id := s.newTrigger(v.User)
+	s.triggers[id].view = viewID
+	payload := object{
+		"type": "block_actions", "user": s.person(v.User), "team": object{"id": Team}, "api_app_id": AppID,
+		"container": object{"type": "view", "view_id": viewID}, "view": v.object(), "trigger_id": id, "is_enterprise_install": s.opt.OrgWide,
+		"actions": []object{{"action_id": action, "block_id": block, "action_ts": s.nextTS(), "type": "button", "value": e.text("value")}},
+	}
+	s.mu.Unlock()
+	return s.ask("interactive", payload), nil
+}
+
 // Action is the payload of a click, for tests that send it twice or late.
 func (s *Server) Action(user, channel, ts, action string) (map[string]any, error) {
 	s.mu.Lock()

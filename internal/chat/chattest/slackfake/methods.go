@@ -48,6 +48,7 @@ func specs() map[string]spec {
 		"users.conversations":          {tier: tier3, do: (*Server).usersConversations},
 		"users.info":                   {tier: tier4, scope: "users:read", do: (*Server).usersInfo},
 		"views.open":                   {tier: tier4, do: (*Server).viewsOpen},
+		"views.push":                   {tier: tier4, do: (*Server).viewsPush},
 		"views.update":                 {tier: tier4, do: (*Server).viewsUpdate},
 	}
 }

@@ -155,6 +155,8 @@ type trigger struct {
 	user string
 	at   time.Time
 	used bool
+	// view is the modal in which it came about, if it was one.
+	view string
 }
 
 type responseURL struct {

@@ -14,7 +14,16 @@ type View struct {
 	Closed                                             bool
 	// Updates counts views.update and updates by response_action.
 	Updates int
+	// Below is the modal that this one was pushed onto.
+	Below string
 }
+
+const (
+	// maxView is the largest modal, in bytes, maxPushed the most that stand on one
+	// another (docs.slack.dev/reference/methods/views.push).
+	maxView   = 250_000
+	maxPushed = 3
+)
 
 // triggerLives is how long a trigger may be used.
 const triggerLives = 3 * time.Second
@@ -25,7 +34,12 @@ func (s *Server) newTrigger(user string) string {
 	return id
 }
 
-func (s *Server) viewsOpen(a url.Values) (object, refusal) {
+func (s *Server) viewsOpen(a url.Values) (object, refusal) { return s.opened(a, false) }
+
+// viewsPush opens a modal on the one in which the trigger came about.
+func (s *Server) viewsPush(a url.Values) (object, refusal) { return s.opened(a, true) }
+
+func (s *Server) opened(a url.Values, push bool) (object, refusal) {
 	t := s.triggers[a.Get("trigger_id")]
 	switch {
 	case t == nil:
@@ -34,6 +48,10 @@ func (s *Server) viewsOpen(a url.Values) (object, refusal) {
 		return refuse("exchanged_trigger_id")
 	case time.Since(t.at) > triggerLives:
 		return refuse("expired_trigger_id")
+	case push && (s.views[t.view] == nil || s.views[t.view].Closed):
+		return refuse("not_found")
+	case push && s.height(t.view) >= maxPushed:
+		return refuse("push_limit_reached")
 	}
 	v, e := s.checkView([]byte(a.Get("view")))
 	if e.Code != "" {
@@ -41,9 +59,21 @@ func (s *Server) viewsOpen(a url.Values) (object, refusal) {
 	}
 	t.used = true
 	v.ID, v.User = s.nextID("V"), t.user
+	if push {
+		v.Below = t.view
+	}
 	s.views[v.ID] = v
 	s.viewOrder = append(s.viewOrder, v.ID)
 	return object{"view": v.object()}, refusal{}
+}
+
+// height is how many modals stand on one another up to this one.
+func (s *Server) height(id string) int {
+	n := 0
+	for v := s.views[id]; v != nil; v = s.views[v.Below] {
+		n++
+	}
+	return n
 }
 
 func (s *Server) viewsUpdate(a url.Values) (object, refusal) {
@@ -65,7 +95,7 @@ func (s *Server) replace(old *View, raw []byte) refusal {
 	if e.Code != "" {
 		return e
 	}
-	v.ID, v.User, v.Updates = old.ID, old.User, old.Updates+1
+	v.ID, v.User, v.Updates, v.Below = old.ID, old.User, old.Updates+1, old.Below
 	*old = *v
 	return refusal{}
 }
@@ -82,6 +112,9 @@ func (s *Server) checkView(raw []byte) (*View, refusal) {
 	bad := func(why string) (*View, refusal) {
 		_, e := invalid("invalid_arguments", why)
 		return nil, e
+	}
+	if len(raw) > maxView {
+		return nil, refusal{Code: "view_too_large"}
 	}
 	var n map[string]json.RawMessage
 	if json.Unmarshal(raw, &n) != nil {

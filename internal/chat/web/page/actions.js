@@ -1,5 +1,6 @@
 // What each button does.
 import { click } from "./clicks.js";
+import { showDetails } from "./details.js";
 import { ask, toast } from "./dialogs.js";
 import { h } from "./dom.js";
 import { nameOf } from "./format.js";
@@ -78,6 +79,7 @@ function press(app, message, el, event) {
     return;
   }
   if (button === "deny") return deny(app, message);
+  if (button === "details") return showDetails(app, message);
   if (button === "review") return review(app, message);
   if (button === "run_again") return runAgain(app, message);
   return click(app, message, button, el.dataset.digest ? { digest: el.dataset.digest } : {});

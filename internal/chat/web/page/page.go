@@ -28,6 +28,8 @@
 //   - A click's "values": "digest", "reason", "changes" (with deny), "command" and
 //     "break_glass" (with approve).
 //   - A click's answer may have "review", a chat.Review; without it "text" is shown.
+//     That on "details" may have "details": [{"n","id","command","outcome","facts":[],
+//     "ran"}], a turn's calls.
 //   - A post's answer may have "text", for the speaker alone, and "opened", the
 //     thread that a command opened.
 //   - Texts of headers, turns, outcomes and notices may hold times as RFC 3339 in UTC

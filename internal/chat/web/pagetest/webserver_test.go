@@ -40,7 +40,7 @@ func openSite(t *testing.T) *site {
 	var err error
 	s.Server, err = web.New(t.Context(), web.Options{
 		Dir: t.TempDir(), Listen: "127.0.0.1:0", ActAs: true, Token: telemetry.NewSecret(token), Sessions: s.sessions, Blobs: &chattest.Blobs{},
-		Outputs:  func(string) web.OutputReader { return outputs{"e1/stdout": "hello from the command\n"} },
+		Outputs:  func(string) chat.OutputReader { return outputs{"e1/stdout": "hello from the command\n"} },
 		Backends: []web.Backend{{Name: "local"}}, Page: page.FS, PagePolicy: page.ContentSecurityPolicy, Notices: []string{"Commands are not isolated."},
 	})
 	require.NoError(t, err)
