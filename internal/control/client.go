@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/countersign/countersign/internal/blob"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -26,6 +27,8 @@ const (
 	// drainRetry is the pause before an update that met a draining run is sent to
 	// the next one.
 	drainRetry = 50 * time.Millisecond
+	// listAttempts bounds how often a list is read that changes meanwhile.
+	listAttempts = 5
 )
 
 // Client reaches sessions and managers. It is safe for concurrent use.
@@ -35,7 +38,7 @@ type Client struct {
 }
 
 // New returns a client over a connected Temporal client. The registry, which may
-// be nil, lets [Client.List] page through ended sessions.
+// be nil, lets [Client.List] page through older sessions.
 func New(t client.Client, r *Registry) *Client { return &Client{temporal: t, registry: r} }
 
 // RequestSession asks the thread's manager for a new session, starting the
@@ -188,19 +191,48 @@ func draining(err error) bool {
 }
 
 // List lists a manager's sessions, newest first; a manager that was never started
-// has none. Cursors that the registry gave page through ended sessions.
+// has none.
 func (c *Client) List(ctx context.Context, managerID string, l workflows.ListSessions) (workflows.SessionList, error) {
-	if page, ok := strings.CutPrefix(l.Before, archiveCursor); ok && c.registry != nil {
-		return c.registry.list(ctx, page)
+	for attempt := 1; ; attempt++ {
+		list, err := c.list(ctx, managerID, l)
+		// What a manager has just replaced may be gone: it names something newer now.
+		if !errors.Is(err, blob.ErrNotFound) || attempt == listAttempts {
+			return list, err
+		}
+	}
+}
+
+func (c *Client) list(ctx context.Context, managerID string, l workflows.ListSessions) (workflows.SessionList, error) {
+	before, err := l.BeforeRow()
+	if err != nil {
+		return workflows.SessionList{}, err
 	}
 	list, err := query[workflows.SessionList](ctx, c, managerID, workflows.QueryListSessions, l)
 	if errors.Is(err, workflows.ErrNoSession) {
-		return workflows.SessionList{Sessions: []workflows.SessionRow{}}, nil
+		list, err = workflows.SessionList{Sessions: []workflows.SessionRow{}}, nil
 	}
-	if err == nil && list.Next == "" && list.Archive != "" {
-		list.Next = archiveCursor + list.Archive
+	if err != nil || list.Next != "" || list.Archive == "" || c.registry == nil {
+		return list, err
 	}
-	return list, err
+	if n := len(list.Sessions); n > 0 {
+		before = list.Sessions[n-1].Row
+	}
+	older, err := c.registry.older(ctx, list.Archive, before, l.Size()-len(list.Sessions))
+	if err != nil {
+		return list, err
+	}
+	for i := range older {
+		for _, change := range list.Changes {
+			if change.WorkflowID == older[i].WorkflowID {
+				change.Apply(&older[i])
+			}
+		}
+	}
+	list.Sessions = append(list.Sessions, older...)
+	if n := len(list.Sessions); n > 0 && list.Sessions[n-1].Row > 0 {
+		list.Next = list.Sessions[n-1].Cursor()
+	}
+	return list, nil
 }
 
 // TurnState answers what a session is doing.

@@ -441,20 +441,25 @@ type UpdateSessionInput struct {
 	Switch     *SwitchBackend `json:"switch,omitempty"`
 }
 
-// SaveRegistryInput moves rows of ended sessions into the registry in the blob
-// store.
+// SaveRegistryInput moves rows into a manager's registry in the blob store and
+// changes rows that it has.
 type SaveRegistryInput struct {
-	ManagerID string       `json:"manager_id"`
-	Archive   string       `json:"archive,omitempty"`
-	Rows      []SessionRow `json:"rows"`
+	ManagerID string `json:"manager_id"`
+	// Archive is the registry to go on from; empty where there is none yet.
+	Archive string `json:"archive,omitempty"`
+	// Rows follow, by their numbers, those that the registry has.
+	Rows    []SessionRow `json:"rows,omitempty"`
+	Changes []RowChange  `json:"changes,omitempty"`
 }
 
-// SaveRegistryResult names the registry that holds the rows.
+// SaveRegistryResult names the registry that holds all of it.
 type SaveRegistryResult struct {
 	Archive string `json:"archive"`
+	// Rows is how many there are.
+	Rows int `json:"rows,omitempty"`
 }
 
-// FindSessionInput looks an ended session up in the registry.
+// FindSessionInput looks a session up in the registry.
 type FindSessionInput struct {
 	Archive    string `json:"archive"`
 	WorkflowID string `json:"workflow_id"`

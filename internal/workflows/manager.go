@@ -12,12 +12,14 @@ import (
 )
 
 const (
-	// maxRows is how many sessions a manager carries; older ended ones are in the
-	// registry in the blob store. 1,000 rows of 400 bytes stay well below the
-	// 2 MiB that a continue-as-new input may have.
-	maxRows = 1000
 	// maxAsked bounds the remembered request IDs.
-	maxAsked = 1000
+	maxAsked = 300
+	// maxOpening bounds what the requests that are being opened may take, in bytes,
+	// for a manager to continue as new: more of them have to open first.
+	maxOpening = 512 << 10
+	// maxJoined bounds the messages that a session is started with, in bytes; more
+	// follow by signal.
+	maxJoined = 256 << 10
 )
 
 // ManagerInput starts a manager, or continues one in a new run.
@@ -27,8 +29,13 @@ type ManagerInput struct {
 
 // ManagerState is what a manager carries from run to run.
 type ManagerState struct {
-	// Rows are the live sessions and the latest ended ones, oldest first.
+	// Rows are the newest sessions, oldest first; those before them are in the
+	// registry.
 	Rows []SessionRow `json:"rows"`
+	// Next numbers the next session.
+	Next int `json:"next"`
+	// Changes of sessions in the registry that it does not have yet.
+	Changes []RowChange `json:"changes,omitempty"`
 	// Opening are requests whose session has not started yet.
 	Opening []*Opening `json:"opening,omitempty"`
 	// Asked are the IDs of requests answered lately, with what they gave.
@@ -69,6 +76,9 @@ type manager struct {
 	draining bool
 	shutdown bool
 	busy     int
+	// saving counts the oldest rows, sent the first changes that are on their way to
+	// the registry.
+	saving, sent int
 	// restoring: the registry of an earlier manager is being looked for; what is
 	// asked meanwhile is taken, so that it is known, and begins afterwards.
 	restoring bool
@@ -93,10 +103,12 @@ func (m *Manager) Workflow(ctx workflow.Context, in ManagerInput) error {
 			return err
 		}
 	}
+	workflow.Go(ctx, s.keep)
 	for _, o := range s.st.Opening {
 		s.open(ctx, o)
 	}
-	if err := workflow.Await(ctx, func() bool { return s.wanted || s.shutdown }); err != nil {
+	err := workflow.Await(ctx, func() bool { return s.shutdown || s.wanted && s.openingSize() <= maxOpening })
+	if err != nil {
 		return err
 	}
 	s.draining = true
@@ -104,7 +116,7 @@ func (m *Manager) Workflow(ctx workflow.Context, in ManagerInput) error {
 		return err
 	}
 	if s.shutdown {
-		return s.archive(ctx, len(s.st.Rows))
+		return s.saveAll(ctx)
 	}
 	if err := s.trim(ctx); err != nil {
 		return err
@@ -131,7 +143,7 @@ func (s *manager) restore(ctx workflow.Context) error {
 	if err != nil {
 		return fmt.Errorf("loading the registry: %w", err)
 	}
-	s.st.Archive = res.Archive
+	s.st.Archive, s.st.Next = res.Archive, res.Rows
 	return nil
 }
 
@@ -233,9 +245,29 @@ func (s *manager) request(ctx workflow.Context, r SessionRequest) {
 		return
 	}
 	o := &Opening{Request: r}
+	s.add(ctx, o)
+	s.step(ctx)
+}
+
+// add takes a request up.
+func (s *manager) add(ctx workflow.Context, o *Opening) {
+	if o.Request.Title != "" {
+		o.Request.Title = TitleOf(o.Request.Title)
+	}
 	s.st.Opening = append(s.st.Opening, o)
 	s.open(ctx, o)
-	s.step(ctx)
+}
+
+// openingSize is about what the requests that are being opened take, in bytes.
+func (s *manager) openingSize() int {
+	n := 0
+	for _, o := range s.st.Opening {
+		n += 512 + o.Request.Task.size()
+		for _, m := range o.Joined {
+			n += m.size()
+		}
+	}
+	return n
 }
 
 // taken reports whether another request has the thread already.
@@ -261,7 +293,7 @@ func (s *manager) join(ctx workflow.Context, r SessionRequest) {
 			return
 		}
 	}
-	if row := s.row(id); row != nil && row.Liveness != LivenessDestroyed {
+	if row := s.row(id); row == nil || row.Liveness != LivenessDestroyed {
 		s.forward(ctx, id, r.Task)
 	}
 }
@@ -290,15 +322,6 @@ func (s *manager) opening(r SessionRequest) *Opening {
 	for _, o := range s.st.Opening {
 		if o.Request.ID == r.ID || o.Request.Thread.same(r.Thread) {
 			return o
-		}
-	}
-	return nil
-}
-
-func (s *manager) row(id string) *SessionRow {
-	for i := range s.st.Rows {
-		if s.st.Rows[i].WorkflowID == id {
-			return &s.st.Rows[i]
 		}
 	}
 	return nil
@@ -335,44 +358,53 @@ func (s *manager) start(ctx workflow.Context, o *Opening) {
 		ParentClosePolicy:     enumspb.PARENT_CLOSE_POLICY_ABANDON,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 	})
-	taken := len(o.Joined)
+	taken := o.fitting()
 	child := workflow.ExecuteChildWorkflow(cctx, WorkflowTypeAgent, AgentInput{
-		Request: *r, ManagerID: s.id, Joined: slices.Clone(o.Joined),
+		Request: *r, ManagerID: s.id, Joined: slices.Clone(o.Joined[:taken]),
 	})
 	err = child.GetChildWorkflowExecution().Get(ctx, nil)
-	if err != nil && !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+	started := temporal.IsWorkflowExecutionAlreadyStartedError(err)
+	if err != nil && !started {
 		s.answer(ctx, o, SessionResult{Outcome: Outcome{OutcomeRefused, "The session could not be started."}})
 		return
 	}
-	if err != nil {
+	if started {
 		taken = 0 // it was started before, perhaps without them
+		s.forward(ctx, id, r.Task)
 	}
 	for _, m := range o.Joined[taken:] {
 		s.forward(ctx, id, m)
 	}
-	s.started(ctx, o)
+	s.started(ctx, o, started)
 }
 
-func (s *manager) started(ctx workflow.Context, o *Opening) {
+// fitting is how many of the messages that came meanwhile the session may be
+// started with.
+func (o *Opening) fitting() int {
+	size := 0
+	for i, m := range o.Joined {
+		if size += m.size(); size > maxJoined {
+			return i
+		}
+	}
+	return len(o.Joined)
+}
+
+// started records a session that runs; before says that it did so already.
+func (s *manager) started(ctx workflow.Context, o *Opening, before bool) {
 	r := o.Request
 	id := r.Thread.WorkflowID()
 	turn := 0
 	if r.From != nil {
 		turn = r.From.Turn
 	}
-	if s.row(id) == nil {
-		row := SessionRow{
-			WorkflowID: id, Thread: r.Thread, Title: r.Title, Backend: r.Backend, Workspace: r.Workspace,
-			Liveness: LivenessActive, Parent: o.Parent, By: r.By, StartedAt: workflow.Now(ctx), Model: r.Model,
-		}
-		row.By.Groups = nil
-		if row.Title == "" {
-			row.Title = TitleOf(r.Task.Text.Text)
-		}
-		if row.Backend == "" {
-			row.Backend = s.set.Backend
-		}
-		s.st.Rows = append(s.st.Rows, row)
+	known := s.row(id) != nil
+	if before && !known {
+		row, err := s.find(ctx, id)
+		known = err != nil || row != nil
+	}
+	if !known {
+		s.addRow(ctx, o)
 	}
 	s.answer(ctx, o, SessionResult{
 		Outcome: Outcome{OutcomeRecorded, "Opened."}, WorkflowID: id, Thread: r.Thread, Turn: turn,
@@ -381,6 +413,7 @@ func (s *manager) started(ctx workflow.Context, o *Opening) {
 
 // answer ends an opening and remembers what its request gave.
 func (s *manager) answer(ctx workflow.Context, o *Opening, res SessionResult) {
+	res.Text = cutText(res.Text, maxField)
 	o.result, o.done = res, true
 	s.st.Opening = slices.DeleteFunc(s.st.Opening, func(p *Opening) bool { return p == o })
 	s.st.Asked = append(s.st.Asked, Asked{ID: o.Request.ID, Result: res})
@@ -402,8 +435,7 @@ func (s *manager) begin(ctx workflow.Context, o *Opening) (SessionResult, error)
 	if twin := s.opening(o.Request); twin != nil {
 		o = twin
 	} else {
-		s.st.Opening = append(s.st.Opening, o)
-		s.open(ctx, o)
+		s.add(ctx, o)
 	}
 	err := workflow.Await(ctx, func() bool { return o.done })
 	return o.result, err
@@ -425,18 +457,18 @@ func (s *manager) fork(ctx workflow.Context, f ForkSession) (SessionResult, erro
 	if err := workflow.Await(ctx, func() bool { return !s.starting(f.Source) }); err != nil {
 		return SessionResult{}, err
 	}
-	b, refused, err := s.source(ctx, f)
-	if err != nil || refused != "" {
-		return refusal(refused), err
+	row, err := s.find(ctx, f.Source)
+	if err != nil {
+		return refusal("The list of sessions cannot be read now. Try again."), nil
+	}
+	b, refused := s.source(ctx, f, row)
+	if refused != "" {
+		return refusal(refused), nil
 	}
 	if b.Failed != "" {
 		return refusal("The source's files could not be saved at its last turn's end (" + b.Failed + "), so there is nothing whole to copy. Try again after its next turn."), nil
 	}
-	n := 1
-	if row := s.row(f.Source); row != nil {
-		row.Forks++
-		n = row.Forks
-	}
+	n := s.forked(f.Source, row.Forks)
 	title := f.Title
 	if title == "" {
 		title = fmt.Sprintf("%s (fork #%d)", b.Title, n)
@@ -454,38 +486,25 @@ func (s *manager) starting(id string) bool {
 	})
 }
 
-// source asks the session for its boundary; a closed one's is in the registry.
-func (s *manager) source(ctx workflow.Context, f ForkSession) (Boundary, string, error) {
-	row := s.row(f.Source)
-	live := row != nil && row.Liveness != LivenessDestroyed
-	if live {
-		var b Boundary
-		err := workflow.ExecuteActivity(gateOptions(ctx, TaskQueueReasoning), ActivityQuerySession, QuerySessionInput{WorkflowID: f.Source}).Get(ctx, &b)
-		if err != nil {
-			return b, "The source session did not answer. Try again.", nil
-		}
-		return b, "", nil
-	}
-	if row == nil && s.st.Archive != "" {
-		var res FindSessionResult
-		err := workflow.ExecuteActivity(recordOptions(ctx), ActivityFindSession, FindSessionInput{Archive: s.st.Archive, WorkflowID: f.Source}).Get(ctx, &res)
-		if err != nil {
-			return Boundary{}, "", err
-		}
-		if res.Found {
-			row = &res.Row
-		}
-	}
+// source asks the session for its boundary; a closed one's is in its row. Else it
+// returns why there is none.
+func (s *manager) source(ctx workflow.Context, f ForkSession, row *SessionRow) (b Boundary, refused string) {
 	switch {
 	case row == nil:
-		return Boundary{}, "No session " + f.Source + " is known here. `list` shows those that are.", nil
+		return b, "No session " + f.Source + " is known here. `list` shows those that are."
+	case row.Liveness != LivenessDestroyed:
+		err := workflow.ExecuteActivity(gateOptions(ctx, TaskQueueReasoning), ActivityQuerySession, QuerySessionInput{WorkflowID: f.Source}).Get(ctx, &b)
+		if err != nil {
+			return b, "The source session did not answer. Try again."
+		}
+		return b, ""
 	case !f.OfClosed:
-		return Boundary{}, "That session was destroyed. Start anew from its files: `new --from " + f.Source + "`.", nil
+		return b, "That session was destroyed. Start anew from its files: `new --from " + f.Source + "`."
 	}
 	return Boundary{
 		WorkflowID: row.WorkflowID, Turn: row.Turn, Snapshot: row.Snapshot, Transcript: row.Transcript,
 		Title: row.Title, Backend: row.Backend, Workspace: row.Workspace, Model: row.Model,
-	}, "", nil
+	}, ""
 }
 
 func refusal(text string) SessionResult {
@@ -494,14 +513,19 @@ func refusal(text string) SessionResult {
 
 // switchBackend hands a switch to the session and returns its answer.
 func (s *manager) switchBackend(ctx workflow.Context, w SwitchSession) (Outcome, error) {
-	if row := s.row(w.WorkflowID); row == nil || row.Liveness == LivenessDestroyed {
-		return Outcome{OutcomeRefused, "No session runs in this thread."}, nil
+	const none = "No session runs in this thread."
+	if row := s.row(w.WorkflowID); row != nil && row.Liveness == LivenessDestroyed {
+		return Outcome{OutcomeRefused, none}, nil
 	}
 	var out Outcome
 	err := workflow.ExecuteActivity(gateOptions(ctx, TaskQueueReasoning), ActivityUpdateSession, UpdateSessionInput{
 		WorkflowID: w.WorkflowID, UpdateID: workflow.GetCurrentUpdateInfo(ctx).ID, Switch: &w.SwitchBackend,
 	}).Get(ctx, &out)
-	if err != nil {
+	var app *temporal.ApplicationError
+	switch {
+	case errors.As(err, &app) && app.Type() == ErrTypeNotFound:
+		return Outcome{OutcomeRefused, none}, nil
+	case err != nil:
 		return Outcome{OutcomeRefused, "The session did not answer; it stays where it was. Try again."}, nil
 	}
 	s.step(ctx)
@@ -510,8 +534,10 @@ func (s *manager) switchBackend(ctx workflow.Context, w SwitchSession) (Outcome,
 
 // destroy signals the session; it ends by itself, with a receipt.
 func (s *manager) destroy(ctx workflow.Context, d DestroySession) (Outcome, error) {
-	row := s.row(d.WorkflowID)
+	row, err := s.find(ctx, d.WorkflowID)
 	switch {
+	case err != nil:
+		return Outcome{OutcomeRefused, "The list of sessions cannot be read now; nothing was destroyed. Try again."}, nil
 	case row == nil:
 		return Outcome{OutcomeRefused, "No session runs in this thread; nothing was destroyed."}, nil
 	case row.DestroyedBy == d.By.Label() && row.Liveness != LivenessDestroyed:
@@ -521,8 +547,8 @@ func (s *manager) destroy(ctx workflow.Context, d DestroySession) (Outcome, erro
 	case row.Liveness == LivenessDestroyed:
 		return Outcome{OutcomeAlreadyDecided, "This session is destroyed already."}, nil
 	}
-	row.DestroyedBy = d.By.Label()
-	err := workflow.SignalExternalWorkflow(ctx, d.WorkflowID, "", SignalDestroy, Destroy{By: d.By, At: d.At}).Get(ctx, nil)
+	s.change(RowChange{WorkflowID: d.WorkflowID, DestroyedBy: d.By.Label()})
+	err = workflow.SignalExternalWorkflow(ctx, d.WorkflowID, "", SignalDestroy, Destroy{By: d.By, At: d.At}).Get(ctx, nil)
 	if err != nil {
 		return Outcome{OutcomeAlreadyDecided, "The session has ended already."}, nil
 	}
@@ -531,86 +557,15 @@ func (s *manager) destroy(ctx workflow.Context, d DestroySession) (Outcome, erro
 }
 
 func (s *manager) rename(ctx workflow.Context, r RenameSession) {
-	if row := s.row(r.WorkflowID); row != nil {
-		row.Title = r.Title
-	}
+	s.change(RowChange{WorkflowID: r.WorkflowID, Title: TitleOf(r.Title)})
 	s.step(ctx)
 }
 
 func (s *manager) snapshot(ctx workflow.Context, u UpdateSnapshotID) {
-	b := u.Boundary
-	if row := s.row(b.WorkflowID); row != nil {
-		row.Snapshot, row.Transcript, row.Turn = b.Snapshot, b.Transcript, b.Turn
-		row.Title, row.Model, row.Backend = b.Title, b.Model, b.Backend
-		row.Liveness = u.Liveness
-		if u.Destroyed {
-			row.Liveness, row.EndedAt = LivenessDestroyed, workflow.Now(ctx)
-		}
+	c := RowChange{WorkflowID: u.Boundary.WorkflowID, Boundary: &u.Boundary, Liveness: u.Liveness}
+	if u.Destroyed {
+		c.Liveness, c.EndedAt = LivenessDestroyed, workflow.Now(ctx)
 	}
+	s.change(c)
 	s.step(ctx)
-}
-
-// list answers [QueryListSessions].
-func (s *manager) list(q ListSessions) (SessionList, error) {
-	limit := min(q.Limit, 200)
-	if limit <= 0 {
-		limit = 50
-	}
-	out := SessionList{Sessions: []SessionRow{}, Archive: s.st.Archive}
-	skipping := q.Before != ""
-	for _, row := range slices.Backward(s.st.Rows) {
-		if skipping {
-			skipping = row.WorkflowID != q.Before
-			continue
-		}
-		if len(out.Sessions) == limit {
-			out.Next = out.Sessions[limit-1].WorkflowID
-			break
-		}
-		out.Sessions = append(out.Sessions, row)
-	}
-	for _, o := range s.st.Opening {
-		if t := o.Request.Thread; t.ID != "" && q.Before == "" {
-			out.Opening = append(out.Opening, t.WorkflowID())
-		}
-		if from := o.Request.From; from != nil && from.Snapshot != "" {
-			out.Needed = append(out.Needed, from.Snapshot)
-		}
-	}
-	return out, nil
-}
-
-// trim moves the oldest ended sessions into the registry, so that what a run
-// carries stays bounded.
-func (s *manager) trim(ctx workflow.Context) error {
-	over := len(s.st.Rows) - maxRows
-	if over <= 0 {
-		return nil
-	}
-	return s.archive(ctx, over)
-}
-
-// archive moves up to n of the oldest ended rows into the registry.
-func (s *manager) archive(ctx workflow.Context, n int) error {
-	var rows []SessionRow
-	keep := s.st.Rows[:0:0]
-	for _, r := range s.st.Rows {
-		if len(rows) < n && (r.Liveness == LivenessDestroyed || s.shutdown) {
-			rows = append(rows, r)
-			continue
-		}
-		keep = append(keep, r)
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	var res SaveRegistryResult
-	err := workflow.ExecuteActivity(recordOptions(ctx), ActivitySaveRegistry, SaveRegistryInput{
-		ManagerID: s.id, Archive: s.st.Archive, Rows: rows,
-	}).Get(ctx, &res)
-	if err != nil {
-		return fmt.Errorf("saving the registry: %w", err)
-	}
-	s.st.Rows, s.st.Archive = keep, res.Archive
-	return nil
 }

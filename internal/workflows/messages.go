@@ -1,6 +1,11 @@
 package workflows
 
-import "time"
+import (
+	"errors"
+	"math"
+	"strconv"
+	"time"
+)
 
 // MaxInlineText is the longest text, in bytes, that travels inline through
 // signals, updates and activities. Whoever makes a longer one puts it into the
@@ -276,8 +281,30 @@ type ListSessions struct {
 	Limit int `json:"limit,omitempty"`
 }
 
+// Size is how many rows the page may have.
+func (l ListSessions) Size() int {
+	if l.Limit <= 0 {
+		return 50
+	}
+	return min(l.Limit, 200)
+}
+
+// BeforeRow is the number of the row that the page comes before.
+func (l ListSessions) BeforeRow() (int, error) {
+	if l.Before == "" {
+		return math.MaxInt, nil
+	}
+	n, err := strconv.Atoi(l.Before)
+	if err != nil {
+		return 0, errors.New("that is no cursor of this list")
+	}
+	return n, nil
+}
+
 // SessionRow is one session in a list.
 type SessionRow struct {
+	// Row numbers the manager's sessions in the order of their starts, from 0.
+	Row        int       `json:"row"`
 	WorkflowID string    `json:"workflow_id"`
 	Thread     Thread    `json:"thread"`
 	Title      string    `json:"title"`
@@ -298,14 +325,19 @@ type SessionRow struct {
 	DestroyedBy string `json:"destroyed_by,omitempty"`
 }
 
+// Cursor names the place after the row in a list.
+func (r SessionRow) Cursor() string { return strconv.Itoa(r.Row) }
+
 // SessionList answers [QueryListSessions], newest first.
 type SessionList struct {
 	Sessions []SessionRow `json:"sessions"`
 	// Next is the cursor of the following page; empty at the end of what the
 	// manager holds.
 	Next string `json:"next,omitempty"`
-	// Archive is the blob key of older, ended sessions; empty when there are none.
-	Archive string `json:"archive,omitempty"`
+	// Archive is the blob key of the registry of older sessions; empty when there
+	// are none. Changes of them are not in it yet.
+	Archive string      `json:"archive,omitempty"`
+	Changes []RowChange `json:"changes,omitempty"`
 	// Opening are the workflow IDs of sessions about to start, Needed the snapshots
 	// that they will be made from.
 	Opening []string `json:"opening,omitempty"`

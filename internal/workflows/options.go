@@ -64,6 +64,16 @@ func recordOptions(ctx workflow.Context) workflow.Context {
 	})
 }
 
+// lookOptions: a look into the blob store that a person waits for.
+func lookOptions(ctx workflow.Context) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              TaskQueueReasoning,
+		StartToCloseTimeout:    5 * time.Second,
+		ScheduleToCloseTimeout: 20 * time.Second,
+		RetryPolicy:            forever(200*time.Millisecond, 5*time.Second),
+	})
+}
+
 // transcriptOptions: a transcript is written without a model; it may be long, so
 // the heartbeat tells whether its worker lives.
 func transcriptOptions(ctx workflow.Context) workflow.Context {

@@ -20,6 +20,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/countersign/countersign/internal/audit"
+	"github.com/countersign/countersign/internal/blob"
 	"github.com/countersign/countersign/internal/control"
 	"github.com/countersign/countersign/internal/devserver/devservertest"
 	"github.com/countersign/countersign/internal/workflows"
@@ -40,7 +41,9 @@ type world struct {
 	t       *testing.T
 	env     devservertest.Env
 	control *control.Client
-	thread  workflows.Thread
+	// registry is where the manager keeps older sessions.
+	registry *control.Registry
+	thread   workflows.Thread
 
 	mu sync.Mutex
 	// posts holds the newest view of each message that stands in the thread.
@@ -89,8 +92,12 @@ type entry struct {
 func newWorld(t *testing.T, forceCAN int) *world {
 	t.Helper()
 	env := devservertest.New(t)
+	store, err := blob.Open(t.Context(), "mem://")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	registry := &control.Registry{Store: store}
 	w := &world{
-		t: t, env: env, control: control.New(env.Client, nil),
+		t: t, env: env, control: control.New(env.Client, registry), registry: registry,
 		thread: workflows.Thread{Platform: workflows.PlatformWeb, Team: workflows.WebTeam, Channel: "general", ID: "100"},
 		posts:  map[string]workflows.MessageView{}, transcripts: map[string][]entry{}, ran: map[string]int{},
 		audit: map[string]map[int]audit.Entry{}, stops: map[string]bool{}, release: map[string]chan struct{}{}, content: "one", groups: map[string][]string{}, policy: "p1",
@@ -103,11 +110,11 @@ func newWorld(t *testing.T, forceCAN int) *world {
 		k.RegisterWorkflowWithOptions((&workflows.Agent{Settings: set, Here: hereOf{w}}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
 		k.RegisterWorkflowWithOptions((&workflows.Manager{Settings: set}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeManager})
 		w.activity(k, workflows.ActivityCallModel, w.callModel)
-		w.activity(k, workflows.ActivityLoadRegistry, func(context.Context, workflows.SaveRegistryInput) (workflows.SaveRegistryResult, error) {
-			return workflows.SaveRegistryResult{}, nil
-		})
 		w.activity(k, workflows.ActivityRecordAudit, w.recordAudit)
-		a := &control.Activities{Client: w.control}
+		a := &control.Activities{Client: w.control, Registry: registry}
+		w.activity(k, workflows.ActivityLoadRegistry, a.LoadRegistry)
+		w.activity(k, workflows.ActivitySaveRegistry, a.SaveRegistry)
+		w.activity(k, workflows.ActivityFindSession, a.FindSession)
 		w.activity(k, workflows.ActivityQuerySession, a.QuerySession)
 		w.activity(k, workflows.ActivityUpdateSession, a.UpdateSession)
 	})
