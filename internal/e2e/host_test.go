@@ -77,7 +77,9 @@ func TestHostDies(t *testing.T) {
 	require.Contains(t, m.Text, "Lost since then: what the turns before this one changed")
 	require.Equal(t, "recorded", ada.click(t, m, "approve", nil).Outcome)
 	th = ada.seesIn(t, 2*within, id, "it goes on elsewhere", answered(4))
-	require.Contains(t, th.WorkspacePath, filepath.Join(d.home, "data-2")+"/")
+	th = ada.sees(t, id, "the header says where", func(th thread) bool {
+		return strings.HasPrefix(th.WorkspacePath, filepath.Join(d.home, "data-2")+"/")
+	})
 	require.Equal(t, "one\ntwo\n", ada.output(t, th.calls(4)[0].ID, "stdout", 0))
 	require.True(t, th.said("The session goes on on another host"))
 	once(t, th)

@@ -184,6 +184,9 @@ func (a *Activities) openSandbox(ctx context.Context, in workflows.OpenInput, to
 	if err != nil {
 		return workflows.OpenResult{}, activityError(ctx, err)
 	}
+	if p, ok := s.(Preparer); ok {
+		p.Prepare()
+	}
 	res := workflows.OpenResult{SandboxRef: refOf(o, spec, s.Info())}
 	res.Workspace = workspace
 	if !spec.Existing && in.Snapshot == "" && in.Root == "" {

@@ -283,6 +283,12 @@ type ExecSpec struct {
 	Limits Limits
 }
 
+// Preparer is a [Session] that can make ready for the next exec ahead of it.
+type Preparer interface {
+	// Prepare returns at once; what it makes goes away by itself when nothing comes.
+	Prepare()
+}
+
 // Input is something to send to a running command: in this order an interrupt,
 // data, the end of its input.
 type Input struct {

@@ -12,6 +12,8 @@
 //	run/main, init   the command's first process; the init of its namespace
 //	run/begun        not empty once a namespace is ready for the command
 //	run/reason       why it is being ended; the first reason stays
+//	run/script,      of a spare one: what its namespace is to do, and for how many
+//	timeout          seconds; both are written before the record gets its name
 //	run/in, holder   the pipe of its standard input; who keeps that open
 //	run/sent/KEY/    what was sent to it under a key: text; what, a line of the
 //	                 words interrupt and eof; self, who sends it, exclusively;
@@ -55,7 +57,56 @@ type Run struct {
 // Begin is what a namespace of its own runs first: a script for sh -c, a word,
 // and the command. It tells the harness that the command now begins, and closes
 // what it tells it by.
-const Begin = `echo >&8; exec 8>&-; exec "$@"`
+const Begin = `echo >&8; exec 4>&- 8>&-; exec "$@"`
+
+// Await is what the namespace of a spare runs, a script for sh -c: it waits to be
+// let go and does then what its [Order] says.
+const Await = `IFS= read -r _ <&3 || exit; . /proc/self/fd/6`
+
+// Order is what a spare one is made to run.
+type Order struct {
+	Cwd string
+	// Env is all of the command's environment, as NAME=value.
+	Env  []string
+	Argv []string
+}
+
+// Script is the order as [Await] takes it. It is false where a shell cannot carry
+// it: not every name of an environment variable is one of the shell's.
+func (o Order) Script() (string, bool) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "cd -- %s || exit\nunset OLDPWD\n", quote(o.Cwd))
+	for _, kv := range o.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		if !isName(name) {
+			return "", false
+		}
+		fmt.Fprintf(&b, "export %s=%s\n", name, quote(value))
+	}
+	// Whoever is told on 4 may be gone, which is none of the command's affairs.
+	b.WriteString("echo >&8\ntrap '' PIPE\necho 2>/dev/null >&4\ntrap - PIPE\nexec 3<&- 4>&- 6<&- 8>&-\nexec")
+	for _, arg := range o.Argv {
+		b.WriteString(" " + quote(arg))
+	}
+	return b.String() + "\n", true
+}
+
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// isName tells whether a shell takes the word as a variable's name, and changes
+// nothing by itself when it gets that value.
+func isName(s string) bool {
+	for i, r := range s {
+		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	switch s {
+	case "", "IFS", "PS1", "PS2", "PS4", "OPTIND", "PPID", "LINENO", "UID", "EUID", "BASHOPTS", "SHELLOPTS":
+		return false
+	}
+	return true
+}
 
 // Mark is the environment variable, as NAME=value, that finds the processes of
 // an exec without a namespace of its own. Names of records are unique on a
@@ -71,9 +122,7 @@ func (r Run) Args() []string {
 	if r.Stdin {
 		stdin = "1"
 	}
-	timeout := strconv.FormatFloat(r.Timeout.Seconds(), 'f', -1, 64)
-	blocks := strconv.FormatInt((r.OutputBytes+511)/512, 10) // what ulimit -f counts in
-	return append([]string{verb, r.Record, timeout, blocks, stdin, r.Cwd}, r.Argv...)
+	return append([]string{verb, r.Record, Seconds(r.Timeout), blocks(r.OutputBytes), stdin, r.Cwd}, r.Argv...)
 }
 
 // What is the content of the file of that name beside what is sent to a command.
@@ -87,6 +136,26 @@ func What(interrupt, eof bool) []byte {
 	}
 	return []byte(words + "\n")
 }
+
+// Spare is what the script's verb "spare" takes: the record of no exec yet, whose
+// directory's name begins with a dot, and a program as with [Run].Own that runs
+// [Await].
+type Spare struct {
+	Record      string
+	OutputBytes int64
+	Argv        []string
+}
+
+// Args returns the script's arguments.
+func (s Spare) Args() []string {
+	return append([]string{"spare", s.Record, blocks(s.OutputBytes)}, s.Argv...)
+}
+
+// blocks is what ulimit -f counts in.
+func blocks(bytes int64) string { return strconv.FormatInt((bytes+511)/512, 10) }
+
+// Seconds is a time-out as the script reads it.
+func Seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 
 // Reasons in a record's exit file.
 const (

@@ -4,6 +4,7 @@
 #
 #   harness shared RECORD TIMEOUT BLOCKS STDIN CWD PROGRAM [ARG...]
 #   harness own RECORD TIMEOUT BLOCKS STDIN CWD PROGRAM [ARG...]
+#   harness spare RECORD BLOCKS PROGRAM [ARG...]
 #   harness signal RECORD stop|KILL|INT|TERM|STOP|CONT
 #   harness feed RECORD KEY
 #
@@ -276,7 +277,6 @@ take() {
 	identity "$$" >"$run/self"
 	# A caught signal is reset in children, an ignored one would stay ignored.
 	trap : HUP INT QUIT TERM PIPE USR1 USR2
-	cd /
 }
 
 # provide opens the command's standard input as 7. Where it is a pipe, somebody
@@ -384,15 +384,20 @@ enclosed() {
 	umask 022
 	"$@"
 	code=$?
-	if IFS= read -r was 2>/dev/null <"$run/init" && [ -e "/proc/${was%% *}" ]; then
-		deliver KILL
+	if IFS= read -r was 2>/dev/null <"$run/init" && IFS= read -r is 2>/dev/null <"/proc/${was%% *}/stat"; then
+		# Mostly it is just about to end by itself, so no process is spent on it.
+		init=${was%% *}
+		set -- ${was##*) }
+		was=${20:-}
+		set -- ${is##*) }
+		[ "$was" != "${20:-}" ] || kill -s KILL "$init" 2>/dev/null
 	fi
 	[ "$code" -lt 128 ] || echo "$code" >"$run/code"
 	: >"$run/done"
 }
 
 # own runs a program that makes a process namespace of its own and reports on
-# file descriptor 9. Its pipes have no names: 4 is its output, 5 its errors.
+# file descriptor 9.
 own() {
 	timeout=$1 blocks=$2 stdin=$3
 	shift 4
@@ -405,16 +410,65 @@ own() {
 		mkfifo "$run/in" || record 126 failed
 	fi
 	provide "$stdin"
+	exec 8>/dev/null
+	inside "$@"
+	ended
+}
+
+# spare is own for a command that is not there yet, and reads nothing. Whoever
+# has one for it renames the record, which has no name of an exec until then.
+# File descriptor 3 ends with him, or says that he has renamed it; 4 and 5 are the
+# ends of a pipe; on 8 he is told that the command begins.
+spare() {
+	blocks=$1 kept=0
+	shift
+	take
+	: >"$run/own"
+	exec 6>&5 5>&-
+	claimed 4<&- 8>&- &
+	watch=$!
+	exec 3<&4 4<&- 6<"$run/script"
+	provide 0
+	inside "$@"
+	if ! named; then
+		rm -rf "$PWD"
+		exit 0
+	fi
+	ended
+}
+
+# named tells whether the record, the working directory, is an exec's by now.
+named() {
+	cd -P .
+	case ${PWD##*/} in .*) return 1 ;; esac
+}
+
+# claimed lets the command begin once there is one, and watches it.
+claimed() {
+	IFS= read -r _ <&3
+	named || exit 0
+	IFS= read -r timeout <"$run/timeout"
+	echo >&6
+	exec 3<&- 6>&-
+	watch "$timeout"
+}
+
+# inside runs the program between its pipes, which have no names: 4 is its output,
+# 5 its errors.
+inside() {
 	{
 		{
-			enclosed "$@" <&7 8>"$run/begun" 9>&1 >&4 2>&5 4>&- 5>&- 7<&- |
-				status 4>&- 5>&- 7<&-
-		} 5>&1 | keep "$record/stderr" 4>&- 7<&-
-	} 4>&1 | keep "$record/stdout" 7<&-
+			enclosed "$@" <&7 9>&1 >&4 2>&5 4>&8 8>"$run/begun" 5>&- 7<&- |
+				status 4>&- 5>&- 7<&- 8>&-
+		} 5>&1 | keep "$record/stderr" 4>&- 7<&- 8>&-
+	} 4>&1 | keep "$record/stdout" 7<&- 8>&-
 	exec 7<&-
 	: >"$run/done"
-	kill $watch $holder 2>/dev/null
+}
 
+# ended records how the program between the pipes ended.
+ended() {
+	kill $watch $holder 2>/dev/null
 	code=126 reason=exited
 	[ -e "$run/code" ] && read -r code <"$run/code"
 	if [ -e "$run/reason" ]; then
@@ -429,8 +483,19 @@ verb=$1 record=$2
 shift 2
 run=$record/run
 case $verb in
-shared) shared "$@" ;;
-own) own "$@" ;;
+shared)
+	cd /
+	shared "$@"
+	;;
+own)
+	cd /
+	own "$@"
+	;;
+spare)
+	cd "$record" || exit 1
+	record=. run=run
+	spare "$@"
+	;;
 signal)
 	[ -e "$record/exit" ] && exit 0
 	case $1 in

@@ -30,6 +30,7 @@ func (s *session) Attach(ctx context.Context, id string, stream sandbox.Stream, 
 	}
 	buf := make([]byte, 64<<10)
 	looked, heard := time.Now(), time.Now()
+	over := s.over(id)
 	for {
 		// Looked at before the last read: what was written before the end is read.
 		ended := s.recorded(id)
@@ -51,6 +52,8 @@ func (s *session) Attach(ctx context.Context, id string, stream sandbox.Stream, 
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-over:
+			over = nil
 		case <-time.After(min(max(time.Since(heard)/pollShare, pollMin), pollMax)):
 		}
 	}
@@ -77,4 +80,27 @@ func copyAvailable(ctx context.Context, w io.Writer, r io.Reader, buf []byte) (i
 			return total, fmt.Errorf("reading output: %w", err)
 		}
 	}
+}
+
+// follow notes an exec whose harness is a child of this process: its end is noticed
+// at once. What the next one needs is made when this one leaves the processors free.
+func (s *session) follow(id string, ended <-chan struct{}) {
+	s.endings.Store(id, ended)
+	go func() {
+		select {
+		case <-ended:
+		case <-time.After(spareAfter):
+		}
+		s.prepare()
+		<-ended
+		s.endings.Delete(id)
+	}()
+}
+
+// over is closed when the exec's harness has ended; nil where that is not this
+// process's child.
+func (s *session) over(id string) <-chan struct{} {
+	ended, _ := s.endings.Load(id)
+	ch, _ := ended.(<-chan struct{})
+	return ch
 }

@@ -45,6 +45,14 @@ func (j job) equal(k job) bool {
 	return j.Command == k.Command && j.Cwd == k.Cwd && j.Stdin == k.Stdin && maps.Equal(j.Env, k.Env)
 }
 
+func (j job) encode() ([]byte, error) {
+	data, err := json.Marshal(j)
+	if err != nil {
+		return nil, fmt.Errorf("writing down an exec: %w", err)
+	}
+	return data, nil
+}
+
 func (s *session) record(id string) string { return filepath.Join(s.dir, "execs", id) }
 
 // Start starts an exec; see [sandbox.Execs].
@@ -56,6 +64,15 @@ func (s *session) Start(ctx context.Context, spec sandbox.ExecSpec) error {
 	j := job{Command: spec.Command, Cwd: s.info.Abs(spec.Cwd), Env: spec.Env, Stdin: spec.Stdin}
 	if err := s.checkCwd(ctx, j.Cwd); err != nil {
 		return err
+	}
+	same, err := s.published(s.record(spec.ID), j)
+	if err != nil {
+		return err
+	}
+	if !same {
+		if done, err := s.startSpare(ctx, spec, j); done || err != nil {
+			return err
+		}
 	}
 	if err := s.publish(spec.ID, j); err != nil {
 		return err
@@ -91,7 +108,7 @@ func (s *session) publish(id string, j job) error {
 			return s.storeError("making an exec's record", err)
 		}
 	}
-	data, err := json.Marshal(j)
+	data, err := j.encode()
 	if err != nil {
 		return err
 	}
@@ -147,11 +164,16 @@ func (s *session) argv(id string, j job) []string {
 	} else {
 		argv = append([]string{"env", "-i"}, env...)
 	}
-	argv = append(argv, s.b.shell)
+	return append(argv, s.shellArgv(j.Command)...)
+}
+
+// shellArgv runs the command in the session's shell.
+func (s *session) shellArgv(command string) []string {
+	argv := []string{s.b.shell}
 	if s.info.Shell == "bash" {
 		argv = append(argv, "--noprofile", "--norc")
 	}
-	return append(argv, "-c", "--", j.Command)
+	return append(argv, "-c", "--", command)
 }
 
 // spawn runs the harness detached: in a session of its own, with nothing of this
@@ -168,8 +190,12 @@ func (s *session) spawn(ctx context.Context, spec sandbox.ExecSpec, j job) error
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting the exec harness: %w: %w", sandbox.ErrUnavailable, err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended, over := make(chan error, 1), make(chan struct{})
+	go func() {
+		ended <- cmd.Wait()
+		close(over)
+	}()
+	s.follow(spec.ID, over)
 	return s.awaitStart(ctx, run.Record, ended)
 }
 

@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/countersign/countersign/internal/sandbox"
@@ -59,6 +60,8 @@ type Backend struct {
 	harness string // the script's path
 	shell   string // the path of bash, or of sh
 	mode    isolation
+
+	spares atomic.Int32 // how many there are
 
 	mu       sync.Mutex
 	sessions map[string]*session // by directory name
@@ -272,6 +275,9 @@ func (b *Backend) session(ctx context.Context, name string) (*session, error) {
 	}
 	s, err := b.newSession(name)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.sweepSpares(); err != nil {
 		return nil, err
 	}
 	// A worker that died between freezing and thawing left execs frozen.

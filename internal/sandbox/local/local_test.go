@@ -2,9 +2,11 @@ package local_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,7 +22,30 @@ func open(ctx context.Context, dir string) (sandbox.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return local.New(ctx, local.Config{DataDir: dir, NoIsolation: filepath.Base(dir) == "bare", Forwarder: self})
+	mode := filepath.Base(dir)
+	b, err := local.New(ctx, local.Config{DataDir: dir, NoIsolation: mode == "bare", Forwarder: self})
+	if err == nil && mode == "ahead" {
+		return ahead{b}, nil
+	}
+	return b, err
+}
+
+// ahead opens sandboxes with a namespace that was made ahead of the first command.
+type ahead struct{ *local.Backend }
+
+func (a ahead) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Session, error) {
+	s, err := a.Backend.Open(ctx, spec)
+	if err != nil {
+		return s, err
+	}
+	s.(sandbox.Preparer).Prepare()
+	for end := time.Now().Add(10 * time.Second); !local.HasSpare(s); {
+		if time.Now().After(end) {
+			return s, errors.New("no namespace was made ahead")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return s, nil
 }
 
 func TestMain(m *testing.M) { sandboxtest.Main(m, open) }
@@ -46,6 +71,7 @@ func TestSuiteIsolated(t *testing.T) {
 		t.Skip(why)
 	}
 	sandboxtest.Run(t, fixture("isolated"))
+	sandboxtest.Run(t, fixture("ahead"))
 }
 
 func TestSuiteNotIsolated(t *testing.T) {

@@ -28,6 +28,9 @@ type session struct {
 	root *os.Root // the workspace
 
 	network network
+	spares  spares
+	// endings are channels by the IDs of execs; see [session.follow].
+	endings sync.Map
 
 	closing sync.Mutex // held while the sandbox is released or removed
 }
@@ -99,6 +102,7 @@ func (s *session) Read(ctx context.Context, names []string, each func(string, in
 func (s *session) Release(ctx context.Context) error {
 	s.closing.Lock()
 	defer s.closing.Unlock()
+	s.endSpare()
 	if err := s.endAll(ctx, sandbox.SignalStop); err != nil {
 		return fmt.Errorf("releasing the sandbox: %w", err)
 	}
@@ -113,6 +117,7 @@ func (s *session) Destroy(ctx context.Context) error { return s.remove(ctx, true
 func (s *session) remove(ctx context.Context, leaveWord bool) error {
 	s.closing.Lock()
 	defer s.closing.Unlock()
+	s.endSpare()
 	if err := s.endAll(ctx, sandbox.SignalKill); err != nil {
 		return fmt.Errorf("destroying the sandbox: %w", err)
 	}

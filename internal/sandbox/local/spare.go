@@ -1,0 +1,316 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/countersign/countersign/internal/sandbox"
+	"github.com/countersign/countersign/internal/sandbox/harness"
+)
+
+const (
+	// spareMark begins the name of a record that is no exec's yet.
+	spareMark = ".spare-"
+	// spareFor is how long a spare waits for a command. It costs some ten processes
+	// that sleep; who has thought for longer does not notice a start.
+	spareFor = 15 * time.Second
+	// maxSpares bounds how many a backend keeps.
+	maxSpares = 16
+	// spareAfter is when the next one is made while a command still runs.
+	spareAfter = 200 * time.Millisecond
+	// spareEnd is how long the end of a spare may take on a machine under load.
+	spareEnd = 10 * time.Second
+)
+
+// spare is a namespace that was made ahead for a session's next command: fresh like
+// every other, with nothing in it but a shell that waits. It is claimed by the name
+// that its record gets, and ends by itself when this process does.
+type spare struct {
+	dir string
+	// argv is what made it: one that would be made otherwise now is not used.
+	argv []string
+	// claim says, and its end says too, that dir has got a name, or never will.
+	claim *os.File
+	// begun gives a byte when the command begins.
+	begun *os.File
+	ended chan struct{} // closed when the harness has ended
+	timer *time.Timer
+}
+
+// spares are a session's: one that waits, or one that is being made.
+type spares struct {
+	mu     sync.Mutex
+	ready  *spare
+	making bool
+	// wanted since somebody has asked for them, closed when the session was given up.
+	wanted, closed bool
+	makers         sync.WaitGroup
+}
+
+// Prepare makes a namespace ready for the next command, in the background, so that
+// its start costs that command nothing, and from then on one after each.
+func (s *session) Prepare() {
+	s.spares.mu.Lock()
+	s.spares.wanted = s.info.Isolated
+	s.spares.mu.Unlock()
+	s.prepare()
+}
+
+func (s *session) prepare() {
+	if !s.spares.begin(s.b) {
+		return
+	}
+	go func() {
+		defer s.spares.makers.Done()
+		sp, err := s.makeSpare()
+		if err != nil {
+			s.b.cfg.Log.Debug("No namespace was made ahead", "error", err)
+		}
+		if !s.spares.made(sp) {
+			s.b.spares.Add(-1)
+			sp.end()
+		}
+	}()
+}
+
+// begin says whether one is to be made, and counts it.
+func (p *spares) begin(b *Backend) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.wanted || p.ready != nil || p.making || p.closed {
+		return false
+	}
+	if b.spares.Add(1) > maxSpares {
+		b.spares.Add(-1)
+		return false
+	}
+	p.making = true
+	p.makers.Add(1)
+	return true
+}
+
+// made keeps a spare, if there is one and it is still wanted.
+func (p *spares) made(sp *spare) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.making = false
+	if sp == nil || p.closed {
+		return false
+	}
+	p.ready = sp
+	return true
+}
+
+// takeSpare gives the spare that waits, if any, and whether more are to come.
+func (s *session) takeSpare(more bool) *spare {
+	s.spares.mu.Lock()
+	defer s.spares.mu.Unlock()
+	sp := s.spares.ready
+	s.spares.ready, s.spares.closed = nil, !more
+	if sp != nil {
+		sp.timer.Stop()
+		s.b.spares.Add(-1)
+	}
+	return sp
+}
+
+// drop ends a spare that nobody has taken within its time.
+func (s *session) drop(sp *spare) {
+	s.spares.mu.Lock()
+	ours := s.spares.ready == sp
+	if ours {
+		s.spares.ready = nil
+		s.b.spares.Add(-1)
+	}
+	s.spares.mu.Unlock()
+	if ours {
+		sp.end()
+	}
+}
+
+// endSpare ends what waits, and makes sure that nothing waits any more.
+func (s *session) endSpare() {
+	s.takeSpare(false).end()
+	s.spares.makers.Wait()
+}
+
+// end lets the harness go and waits for it. A nil spare has ended.
+func (p *spare) end() {
+	if p == nil {
+		return
+	}
+	_ = p.claim.Close()
+	select {
+	case <-p.ended:
+	case <-time.After(spareEnd):
+	}
+	_ = p.begun.Close()
+}
+
+func (s *session) makeSpare() (*spare, error) {
+	sp := &spare{dir: filepath.Join(s.dir, "execs", spareMark+random()), ended: make(chan struct{}), argv: s.spareArgv()}
+	for _, dir := range []string{sp.dir, filepath.Join(sp.dir, "run")} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return nil, s.storeError("making a record ahead", err)
+		}
+	}
+	for _, name := range []string{"stdout", "stderr", "run/script"} {
+		if err := os.WriteFile(filepath.Join(sp.dir, name), nil, 0o600); err != nil {
+			return nil, s.storeError("making a record ahead", err)
+		}
+	}
+	cmd := s.command(harness.Spare{Record: sp.dir, OutputBytes: sandbox.DefaultOutputBytes, Argv: sp.argv}.Args()...)
+	if err := sp.start(cmd); err != nil {
+		return nil, err
+	}
+	sp.timer = time.AfterFunc(spareFor, func() { s.drop(sp) })
+	return sp, nil
+}
+
+// start starts the harness on its pipes.
+func (p *spare) start(cmd *exec.Cmd) error {
+	var files []*os.File
+	pipe := func() (r, w *os.File, err error) {
+		if r, w, err = os.Pipe(); err == nil {
+			files = append(files, r, w)
+		}
+		return r, w, err
+	}
+	defer func() {
+		for _, f := range files {
+			if f != p.claim && f != p.begun {
+				_ = f.Close()
+			}
+		}
+	}()
+	claimed, claim, err := pipe()
+	if err != nil {
+		return fmt.Errorf("making a pipe: %w", err)
+	}
+	wait, letGo, err := pipe()
+	if err != nil {
+		return fmt.Errorf("making a pipe: %w", err)
+	}
+	begun, begins, err := pipe()
+	if err != nil {
+		return fmt.Errorf("making a pipe: %w", err)
+	}
+	devNull, err := os.Open(os.DevNull)
+	if err != nil {
+		return fmt.Errorf("opening nothing: %w", err)
+	}
+	files = append(files, devNull)
+	// From 3 on: 3, 4, 5 and 8 are the harness's, 6 and 7 are not used.
+	cmd.ExtraFiles = []*os.File{claimed, wait, letGo, devNull, devNull, begins}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting the exec harness: %w: %w", sandbox.ErrUnavailable, err)
+	}
+	p.claim, p.begun = claim, begun
+	go func() {
+		_ = cmd.Wait()
+		close(p.ended)
+	}()
+	return nil
+}
+
+// spareArgv is what a spare's harness runs, until it is told more.
+func (s *session) spareArgv() []string {
+	argv := s.b.bwrapArgs(s.dir, insideWorkspace, nil, s.networkBinds()...)
+	argv = append(argv, s.networkBegin()...)
+	return append(argv, "/bin/sh", "-c", harness.Await)
+}
+
+// startSpare runs the exec in the namespace that was made ahead. It is false where
+// there is none that will do, or somebody else was faster.
+func (s *session) startSpare(ctx context.Context, spec sandbox.ExecSpec, j job) (bool, error) {
+	if spec.Stdin || spec.Limits.OutputBytes != sandbox.DefaultOutputBytes || !s.info.Isolated {
+		return false, nil
+	}
+	script, ok := harness.Order{Cwd: j.Cwd, Env: s.env(spec.ID, s.networkEnv(j.Env)), Argv: s.shellArgv(j.Command)}.Script()
+	if !ok {
+		return false, nil
+	}
+	sp := s.takeSpare(true)
+	if sp == nil {
+		return false, nil
+	}
+	select {
+	case <-sp.ended:
+		return false, nil
+	default:
+	}
+	if !slices.Equal(sp.argv, s.spareArgv()) || s.claim(sp, spec, j, script) != nil {
+		go sp.end()
+		return false, nil
+	}
+	return true, sp.awaitBegin(ctx)
+}
+
+// claim gives the spare's record what it is to run and then, at once and for good,
+// the exec's name. From then on it runs, whoever dies.
+func (s *session) claim(sp *spare, spec sandbox.ExecSpec, j job, script string) error {
+	data, err := j.encode()
+	if err != nil {
+		return err
+	}
+	for name, content := range map[string][]byte{
+		"job.json": data, "run/script": []byte(script), "run/timeout": []byte(harness.Seconds(spec.Limits.Timeout) + "\n"),
+	} {
+		if err := os.WriteFile(filepath.Join(sp.dir, name), content, 0o600); err != nil {
+			return err
+		}
+	}
+	now := time.Now()
+	if err := os.Chtimes(filepath.Join(sp.dir, "run", "self"), now, now); err != nil {
+		return err // the harness has not come so far
+	}
+	record := s.record(spec.ID)
+	if err := os.Rename(sp.dir, record); err != nil {
+		return err
+	}
+	_, _ = sp.claim.WriteString("\n")
+	_ = sp.claim.Close()
+	s.follow(spec.ID, sp.ended)
+	return nil
+}
+
+// awaitBegin returns once the command's shell begins, or never will.
+func (p *spare) awaitBegin(ctx context.Context) error {
+	began := make(chan struct{})
+	go func() {
+		defer close(began)
+		_, _ = p.begun.Read(make([]byte, 1))
+		_ = p.begun.Close()
+	}()
+	select {
+	case <-began:
+		return nil
+	case <-p.ended:
+		return nil // its record says why
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// sweepSpares removes what a killed machine left of records that were no exec's.
+func (s *session) sweepSpares() error {
+	entries, err := os.ReadDir(filepath.Join(s.dir, "execs"))
+	if err != nil {
+		return s.storeError("listing execs", err)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), spareMark) {
+			if err := removeAll(filepath.Join(s.dir, "execs", e.Name())); err != nil {
+				return s.storeError("removing a record", err)
+			}
+		}
+	}
+	return nil
+}
