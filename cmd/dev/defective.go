@@ -35,6 +35,7 @@ var defects = map[string]defect{
 	"double-exec":  {partWorker, func() interceptor.Interceptor { return &doubleExec{} }},
 	"lost-message": {partBot, func() interceptor.Interceptor { return &lostMessage{} }},
 	"double-post":  {partBot, func() interceptor.Interceptor { return &doublePost{} }},
+	"stale-save":   {partWorker, func() interceptor.Interceptor { return &staleSave{} }},
 }
 
 // counter tells each so manieth call.
@@ -54,7 +55,7 @@ func (c *counter) strikes() bool {
 type defectiveCmd struct {
 	process.Flags
 	Part   string `arg:"" enum:"worker,bot"`
-	Defect string `enum:"double-exec,lost-message,double-post" required:""`
+	Defect string `enum:"double-exec,lost-message,double-post,stale-save" required:""`
 }
 
 // Run serves until ctx ends.
@@ -129,6 +130,27 @@ func (a *doubleExecActivity) ExecuteActivity(ctx context.Context, in *intercepto
 		return a.Next.ExecuteActivity(ctx, &interceptor.ExecuteActivityInput{Args: []any{run}})
 	}
 	return res, err
+}
+
+// staleSave saves nothing at the end of turns, and says that the save before is
+// the newest.
+type staleSave struct{ interceptor.InterceptorBase }
+
+func (*staleSave) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &staleSaveActivity{interceptor.ActivityInboundInterceptorBase{Next: next}}
+}
+
+type staleSaveActivity struct {
+	interceptor.ActivityInboundInterceptorBase
+}
+
+func (a *staleSaveActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	if activity.GetInfo(ctx).ActivityType.Name == workflows.ActivityTakeSnapshot {
+		if save, ok := in.Args[0].(workflows.SnapshotInput); ok && save.Previous != "" {
+			return workflows.SnapshotResult{Snapshot: save.Previous}, nil
+		}
+	}
+	return a.Next.ExecuteActivity(ctx, in)
 }
 
 // lostMessage says that a message was taken, and drops it.

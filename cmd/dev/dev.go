@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,8 @@ type dev struct {
 	config  *config.Config
 	env     *process.Env
 	without map[string]bool
+	// behind is the address of a proxy before the server, which others are told.
+	behind string
 
 	log       *slog.Logger
 	dir       *datadir.Dir
@@ -106,8 +109,8 @@ func (d *dev) startTemporal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	port := 0
-	if before != nil {
+	port := portOf(d.before.TemporalAddress)
+	if port == 0 && before != nil && d.behind == "" {
 		port = portOf(before.TemporalAddress)
 	}
 	o := devserver.Options{
@@ -169,7 +172,7 @@ func (d *dev) shareSettings(context.Context) error {
 			return err
 		}
 	}
-	return d.dir.WriteSettings(d.config.Snapshot(d.published.TemporalAddress, d.published.Namespace))
+	return d.dir.WriteSettings(d.config.Snapshot(cmp.Or(d.behind, d.published.TemporalAddress), d.published.Namespace))
 }
 
 // choosePort turns port 0 into a free one, because a bot of its own could not

@@ -25,6 +25,7 @@ type runCmd struct {
 	Workspace string   `help:"Directory that a session's workspace is a copy of; it is never written. The working directory by default (sandbox.workspace)." placeholder:"DIR"`
 	Model     string   `help:"Model of new sessions; 'offline' needs no key (openai.model)." placeholder:"NAME"`
 	WebListen string   `help:"host:port of the web chat; port 0 takes a free one (web.listen)." placeholder:"ADDR"`
+	Behind    string   `hidden:"" help:"host:port that workers and bots on the directory are to dial instead of the server's own: a proxy before it." placeholder:"ADDR"`
 	Without   []string `help:"Leave parts out, to run them as processes of their own: worker, bot." enum:"worker,bot" placeholder:"PART,…"`
 }
 
@@ -34,7 +35,7 @@ func (c *runCmd) Run(ctx context.Context, e *process.Env) error {
 	if err != nil {
 		return err
 	}
-	d := &dev{config: cfg, env: e, without: map[string]bool{}}
+	d := &dev{config: cfg, env: e, behind: c.Behind, without: map[string]bool{}}
 	for _, part := range c.Without {
 		d.without[part] = true
 	}

@@ -218,7 +218,7 @@ func (d *Delivery) refreshDelay(attempt int32) time.Duration {
 func (d *Delivery) content(ctx context.Context, workflowID string, t workflows.Thread, key string) (Content, error) {
 	v, err := d.Views.Message(ctx, workflowID, key)
 	if err != nil {
-		return Content{}, err
+		return Content{}, &unansweredError{err}
 	}
 	c := Content{WorkflowID: workflowID, Thread: t, View: v}
 	if c.Text, err = GetText(ctx, d.Blobs, v.Text); err != nil {
@@ -229,6 +229,17 @@ func (d *Delivery) content(ctx context.Context, workflowID string, t workflows.T
 	}
 	return masked(d.Mask, c), nil
 }
+
+// unansweredError is that a session did not say what a message should show.
+type unansweredError struct{ error }
+
+func (e *unansweredError) Unwrap() error { return e.error }
+
+// askAgainAfter is the pause before a session that did not answer is asked again.
+// It does not grow, as the pause after a failure of the chat service does: a
+// worker or the server is away, and the thread is to be right soon after it is
+// back.
+const askAgainAfter = time.Second
 
 // withTails fills in the live tails and the model's words. Without them, when the server does not say,
 // the card is shown all the same.
@@ -268,6 +279,7 @@ func (d *Delivery) fail(ctx context.Context, doing string, err error) error {
 	}
 	var limited *RateLimitedError
 	var query *serviceerror.QueryFailed
+	var unanswered *unansweredError
 	switch {
 	case errors.As(err, &limited):
 		return temporal.NewApplicationErrorWithOptions(doing, workflows.ErrTypeRateLimited,
@@ -276,6 +288,9 @@ func (d *Delivery) fail(ctx context.Context, doing string, err error) error {
 		return temporal.NewNonRetryableApplicationError(doing, workflows.ErrTypeThreadGone, err)
 	case errors.Is(err, workflows.ErrNoSession), errors.As(err, &query) && activity.GetInfo(ctx).Attempt >= maxFailedQueries:
 		return temporal.NewNonRetryableApplicationError(doing, workflows.ErrTypeNotFound, err)
+	case errors.As(err, &unanswered):
+		return temporal.NewApplicationErrorWithOptions(doing, workflows.ErrTypeUnanswered,
+			temporal.ApplicationErrorOptions{NextRetryDelay: askAgainAfter, Cause: err})
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }

@@ -258,6 +258,28 @@ func TestPostOutlastsAFailedQuery(t *testing.T) {
 	require.Equal(t, workflows.ErrTypeNotFound, app.Type())
 }
 
+// While no worker answers for a session its messages are tried again soon, and not
+// ever later, as when the chat service is away.
+func TestPostIsTriedSoonWhileItsSessionIsSilent(t *testing.T) {
+	t.Parallel()
+	d, s := newDelivery(&wall{})
+	s.SetView(notice("hello"))
+	s.Fail = func(chattest.Call) error { return errors.New("the server did not answer in time") }
+	for name, in := range map[string]any{
+		workflows.ActivityPostMessage: post("notice-1"),
+		workflows.ActivityEditMessage: workflows.EditInput{WorkflowID: room.WorkflowID(), Thread: room, Key: "notice-1", Ref: "m1"},
+	} {
+		var suite testsuite.WorkflowTestSuite
+		env := suite.NewTestActivityEnvironment()
+		env.RegisterActivity(d)
+		_, err := env.ExecuteActivity(name, in)
+		var app *temporal.ApplicationError
+		require.ErrorAs(t, err, &app, name)
+		require.Equal(t, workflows.ErrTypeUnanswered, app.Type(), name)
+		require.Equal(t, time.Second, app.NextRetryDelay(), name)
+	}
+}
+
 func running(tail string) workflows.MessageView {
 	return workflows.MessageView{
 		Key: "turn-1", Kind: workflows.KindTurn, Version: 2, Running: []string{"17.1.1.x1"},

@@ -182,13 +182,14 @@ func TestBotsGuestsAndOutsidersNeverCount(t *testing.T) {
 			require.Equal(t, workflows.OutcomeNotYours, w.decide(workflows.Decision{ApprovalID: id, Verdict: verdict, By: by}).Outcome)
 		}
 	}
-	old := workflows.Decision{
-		ApprovalID: id, Verdict: workflows.VerdictApprove, By: person("grace"), Interaction: "old", ClickedAt: time.Now().Add(-time.Minute),
+	for name, clock := range map[string]time.Duration{"old": -time.Minute, "from a clock that has jumped ahead": time.Minute} {
+		out, err := w.control.Decide(t.Context(), w.id(), workflows.Decision{
+			ApprovalID: id, Verdict: workflows.VerdictApprove, By: person("grace"), Interaction: name, ClickedAt: time.Now().Add(clock),
+		})
+		require.NoError(t, err)
+		require.Equal(t, workflows.OutcomeUnconfirmed, out.Outcome, name)
 	}
-	out, err := w.control.Decide(t.Context(), w.id(), old)
-	require.NoError(t, err)
-	require.Equal(t, workflows.OutcomeUnconfirmed, out.Outcome)
-	_, err = w.control.Decide(t.Context(), w.id(), workflows.Decision{ApprovalID: "another.a1", Verdict: workflows.VerdictApprove, By: person("grace"), Interaction: "x", ClickedAt: time.Now()})
+	_, err := w.control.Decide(t.Context(), w.id(), workflows.Decision{ApprovalID: "another.a1", Verdict: workflows.VerdictApprove, By: person("grace"), Interaction: "x", ClickedAt: time.Now()})
 	require.ErrorContains(t, err, "no approval")
 	require.Zero(t, w.runs(""))
 	w.checkAudit()

@@ -123,7 +123,9 @@ const (
 )
 
 // MaxDecisionAge is how old a click may be when it is recorded: one whose answer
-// never came must not count minutes later.
+// never came must not count minutes later. A clock that is ahead by as much must
+// not make an old click young, so a click is refused as well that is by so much in
+// the future.
 const MaxDecisionAge = 15 * time.Second
 
 // Outcomes of a click.

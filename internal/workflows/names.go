@@ -105,6 +105,8 @@ const (
 	ErrTypeBadRequest = "ModelBadRequest"
 	// ErrTypeRateLimited is retried by Temporal after the server's delay.
 	ErrTypeRateLimited = "RateLimited"
+	// ErrTypeUnanswered: a session did not say what its message should show.
+	ErrTypeUnanswered = "Unanswered"
 	// ErrTypeSandboxGone: the sandbox existed by our record and is not there.
 	ErrTypeSandboxGone = "SandboxGone"
 	// ErrTypeSandboxUnavailable: the backend does not answer; nothing is lost.

@@ -15,6 +15,12 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // replay of a whole run well under a second.
 const TaskTimeout = 5 * time.Second
 
+// mostPause bounds the growing pause between attempts at what stands between a
+// session and its thread or its record. Each attempt that was lost with a killed
+// bot or worker counts, so it is also what a thread may be late by once all are
+// back.
+const mostPause = 10 * time.Second
+
 // forever retries until the activity succeeds or fails for good: the other side
 // is only away.
 func forever(first, most time.Duration) *temporal.RetryPolicy {
@@ -30,7 +36,7 @@ func postOptions(ctx workflow.Context, queue string, priority int, key string) w
 		StartToCloseTimeout: 60 * time.Second,
 		HeartbeatTimeout:    10 * time.Second,
 		WaitForCancellation: true,
-		RetryPolicy:         forever(500*time.Millisecond, 30*time.Second),
+		RetryPolicy:         forever(500*time.Millisecond, mostPause),
 		Priority:            temporal.Priority{PriorityKey: priority, FairnessKey: fairnessKey(key)},
 	})
 }
@@ -60,7 +66,7 @@ func recordOptions(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           TaskQueueReasoning,
 		StartToCloseTimeout: 10 * time.Second,
-		RetryPolicy:         forever(500*time.Millisecond, 30*time.Second),
+		RetryPolicy:         forever(500*time.Millisecond, mostPause),
 	})
 }
 
@@ -81,7 +87,7 @@ func transcriptOptions(ctx workflow.Context) workflow.Context {
 		TaskQueue:           TaskQueueReasoning,
 		StartToCloseTimeout: 2 * time.Minute,
 		HeartbeatTimeout:    10 * time.Second,
-		RetryPolicy:         forever(500*time.Millisecond, 30*time.Second),
+		RetryPolicy:         forever(500*time.Millisecond, mostPause),
 	})
 }
 
@@ -91,7 +97,7 @@ func hostOptions(ctx workflow.Context, within time.Duration) workflow.Context {
 		TaskQueue:           TaskQueueReasoning,
 		StartToCloseTimeout: within + time.Minute,
 		HeartbeatTimeout:    10 * time.Second,
-		RetryPolicy:         forever(500*time.Millisecond, 10*time.Second),
+		RetryPolicy:         forever(500*time.Millisecond, mostPause),
 	})
 }
 
@@ -129,7 +135,7 @@ func gateOptions(ctx workflow.Context, queue string) workflow.Context {
 		TaskQueue:           queue,
 		StartToCloseTimeout: 30 * time.Second,
 		HeartbeatTimeout:    10 * time.Second,
-		RetryPolicy:         forever(200*time.Millisecond, 10*time.Second),
+		RetryPolicy:         forever(200*time.Millisecond, mostPause),
 	})
 }
 

@@ -37,7 +37,8 @@ type Service interface {
 }
 
 // Connected loads the settings, connects to Temporal, starts a service and
-// stops it when ctx ends or it fails.
+// stops it when ctx ends or it fails. While Temporal is away the start is tried
+// again.
 func (f Flags) Connected(
 	ctx context.Context, e *Env, extra map[string]string,
 	start func(context.Context, Connected) (Service, error),
@@ -59,11 +60,36 @@ func (f Flags) Connected(
 		return err
 	}
 	defer t.Close()
-	service, err := start(ctx, Connected{Config: c, Dir: dir, Log: log, Client: t, FromDev: fromDev})
+	service, err := started(ctx, log, func(ctx context.Context) (Service, error) {
+		return start(ctx, Connected{Config: c, Dir: dir, Log: log, Client: t, FromDev: fromDev})
+	})
 	if err != nil {
 		return err
 	}
 	return Serve(ctx, service)
+}
+
+// started starts a service, again and again while Temporal is away.
+func started(ctx context.Context, log *slog.Logger, start func(context.Context) (Service, error)) (Service, error) {
+	for {
+		service, err := start(ctx)
+		if err == nil || !away(err) {
+			return service, err
+		}
+		log.Warn("Temporal went away during the start", telemetry.KeyError, err)
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(dialPause):
+		}
+	}
+}
+
+// away reports an error by which Temporal was not reached: it comes back.
+func away(err error) bool {
+	var unavailable *serviceerror.Unavailable
+	var late *serviceerror.DeadlineExceeded
+	return errors.As(err, &unavailable) || errors.As(err, &late) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // Once loads the settings, connects to Temporal and runs one thing.

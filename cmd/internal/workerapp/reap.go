@@ -19,8 +19,8 @@ const (
 	reapEvery = time.Hour
 	// reapWithin bounds one such look.
 	reapWithin = 10 * time.Minute
-	// newBoxEvery is how often sessions are asked about local sandboxes that are
-	// not known to be theirs; allBoxesEvery how often about all, as after a start.
+	// newBoxEvery is how often sessions are asked about this host's sandboxes that
+	// are not known to be theirs; allBoxesEvery how often about all, as after a start.
 	newBoxEvery   = 5 * time.Second
 	allBoxesEvery = time.Hour
 	// askPause keeps the questions of a worker with thousands of sandboxes apart.
@@ -73,21 +73,21 @@ func kept(ctx context.Context, sessions *control.Client, session string, generat
 	return st.Sandbox.Backend == docker.Name && generation >= st.Sandbox.Generation, nil
 }
 
-// fence removes local sandboxes that their sessions have left: destroyed while
-// this host was away, restored on another host, or made by a try whose retry went
+// fence removes sandboxes of this host that their sessions have left: destroyed
+// while it was away, restored on another host, or made by a try whose retry went
 // to another host. So an old generation does nothing any more once its host is
 // back. It runs until ctx ends.
-func (a *App) fence(ctx context.Context, here *local.Backend) {
-	f := fencer{log: a.Log, host: a.host, here: here, sessions: control.New(a.Client, nil)}
+func (a *App) fence(ctx context.Context, y yard) {
+	f := fencer{log: a.Log, host: a.host, yard: y, sessions: control.New(a.Client, nil)}
 	tick := time.NewTicker(newBoxEvery)
 	defer tick.Stop()
 	var asked time.Time
 	for {
 		if time.Since(asked) > allBoxesEvery {
-			asked, f.settled = time.Now(), map[local.Box]bool{}
+			asked, f.settled = time.Now(), map[box]bool{}
 		}
 		if err := f.look(ctx); err != nil && ctx.Err() == nil {
-			a.Log.Warn("Sandboxes without a session were not looked for", telemetry.KeyBackend, local.Name, telemetry.KeyError, err)
+			a.Log.Warn("Sandboxes without a session were not looked for", telemetry.KeyBackend, y.Name(), telemetry.KeyError, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -95,6 +95,46 @@ func (a *App) fence(ctx context.Context, here *local.Backend) {
 		case <-tick.C:
 		}
 	}
+}
+
+// box is a sandbox of this host.
+type box struct {
+	ID         string
+	Generation int
+}
+
+// yard is where a backend keeps this host's sandboxes.
+type yard interface {
+	Name() string
+	Open(ctx context.Context, spec sandbox.Spec) (sandbox.Session, error)
+	// boxes lists them.
+	boxes(ctx context.Context) ([]box, error)
+}
+
+type localYard struct{ *local.Backend }
+
+func (y localYard) boxes(context.Context) ([]box, error) {
+	there, err := y.Boxes()
+	var all []box
+	for _, b := range there {
+		all = append(all, box{b.ID, b.Generation})
+	}
+	return all, err
+}
+
+// dockerYard is the engine's. What was left half made goes as well.
+type dockerYard struct{ *docker.Backend }
+
+func (y dockerYard) boxes(ctx context.Context) ([]box, error) {
+	if err := y.Sweep(ctx); err != nil {
+		return nil, err
+	}
+	there, err := y.Boxes(ctx)
+	var all []box
+	for _, b := range there {
+		all = append(all, box(b))
+	}
+	return all, err
 }
 
 // turnStates is what a fencer asks sessions.
@@ -107,14 +147,14 @@ type fencer struct {
 		Info(msg string, args ...any)
 	}
 	host     string
-	here     *local.Backend
+	yard     yard
 	sessions turnStates
 	// settled are known to be their sessions' own.
-	settled map[local.Box]bool
+	settled map[box]bool
 }
 
 func (f *fencer) look(ctx context.Context) error {
-	boxes, err := f.here.Boxes()
+	boxes, err := f.yard.boxes(ctx)
 	if err != nil {
 		return err
 	}
@@ -158,21 +198,21 @@ const (
 	left
 )
 
-func (f *fencer) standing(b local.Box, st workflows.TurnState) standing {
+func (f *fencer) standing(b box, st workflows.TurnState) standing {
 	sb := st.Sandbox
 	switch {
 	case st.Header.Liveness == workflows.LivenessDestroyed:
 		return left
 	case sb == nil || b.Generation > sb.Generation:
 		return undecided
-	case b.Generation == sb.Generation && sb.Backend == local.Name && sb.Host == f.host:
+	case b.Generation == sb.Generation && sb.Backend == f.yard.Name() && sb.Host == f.host:
 		return mine
 	}
 	return left
 }
 
-func (f *fencer) remove(ctx context.Context, b local.Box) error {
-	s, err := f.here.Open(ctx, sandbox.Spec{ID: b.ID, Generation: b.Generation, Existing: true})
+func (f *fencer) remove(ctx context.Context, b box) error {
+	s, err := f.yard.Open(ctx, sandbox.Spec{ID: b.ID, Generation: b.Generation, Existing: true})
 	if errors.Is(err, sandbox.ErrGone) {
 		return nil
 	}

@@ -59,7 +59,7 @@ func TestSandboxesThatSessionsHaveLeft(t *testing.T) {
 		_, err := here.Open(t.Context(), sandbox.Spec{ID: id, Generation: 1})
 		require.NoError(t, err)
 	}
-	f := fencer{log: slog.New(slog.DiscardHandler), host: "here", here: here, sessions: says, settled: map[local.Box]bool{}}
+	f := fencer{log: slog.New(slog.DiscardHandler), host: "here", yard: localYard{here}, sessions: says, settled: map[box]bool{}}
 	require.NoError(t, f.look(t.Context()))
 	boxes, err := here.Boxes()
 	require.NoError(t, err)
@@ -69,4 +69,34 @@ func TestSandboxesThatSessionsHaveLeft(t *testing.T) {
 	}
 	require.True(t, is("agent/web/main/silent"))
 	require.True(t, is("not a session"))
+}
+
+// yardOf is a yard of another backend that opens nothing that stays.
+type yardOf struct {
+	name string
+	has  []box
+	gone []box
+}
+
+func (y *yardOf) Name() string                         { return y.name }
+func (y *yardOf) boxes(context.Context) ([]box, error) { return y.has, nil }
+func (y *yardOf) Open(_ context.Context, spec sandbox.Spec) (sandbox.Session, error) {
+	y.gone = append(y.gone, box{spec.ID, spec.Generation})
+	return nil, sandbox.ErrGone
+}
+
+// Docker's too: the retry of a killed try went to another host, which has one of
+// the same generation.
+func TestDockerSandboxesThatSessionsHaveLeft(t *testing.T) {
+	t.Parallel()
+	const id = "agent/web/main/moved"
+	on := func(host string) workflows.TurnState {
+		return workflows.TurnState{Sandbox: &workflows.SandboxRef{Backend: "docker", Host: host, Generation: 2}}
+	}
+	for host, leaves := range map[string]bool{"here": false, "there": true} {
+		y := &yardOf{name: "docker", has: []box{{id, 2}}}
+		f := fencer{log: slog.New(slog.DiscardHandler), host: "here", yard: y, sessions: saying{id: on(host)}, settled: map[box]bool{}}
+		require.NoError(t, f.look(t.Context()))
+		require.Equal(t, leaves, len(y.gone) == 1, host)
+	}
 }

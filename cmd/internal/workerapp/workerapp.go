@@ -113,8 +113,9 @@ func (a *App) start(ctx context.Context) error {
 func (a *App) startCleaning(ctx context.Context) {
 	ctx, a.stopCleaning = context.WithCancel(context.WithoutCancel(ctx))
 	a.cleaning.Go(func() { a.collect(ctx) })
-	a.cleaning.Go(func() { a.fence(ctx, a.here) })
+	a.cleaning.Go(func() { a.fence(ctx, localYard{a.here}) })
 	if a.engine != nil {
+		a.cleaning.Go(func() { a.fence(ctx, dockerYard{a.engine}) })
 		a.cleaning.Go(func() { a.reap(ctx, a.engine) })
 	}
 }

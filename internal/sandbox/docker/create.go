@@ -55,6 +55,7 @@ func (b *Backend) create(ctx context.Context, name string, spec sandbox.Spec) (*
 func (b *Backend) createAside(ctx context.Context, img, name, set string, spec sandbox.Spec) (*session, error) {
 	labels := b.labels(name, spec)
 	labels[labelSet] = set
+	labels[labelMaker] = b.maker
 	labels[labelMade] = strconv.FormatInt(time.Now().Unix(), 10)
 	for _, p := range parts {
 		if err := b.createVolume(ctx, volumeName(name, set, p.name), p.name, labels); err != nil {
@@ -175,8 +176,13 @@ func (b *Backend) discard(ctx context.Context, name, set string) {
 			err = errors.Join(err, verr)
 		}
 	}
-	if err != nil {
-		b.cfg.Log.WarnContext(ctx, "Half a sandbox stays in the Docker engine until orphans are reaped", "container", name, "error", err)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if half := [2]string{name, set}; err == nil {
+		delete(b.halves, half)
+	} else if !b.halves[half] {
+		b.halves[half] = true
+		b.cfg.Log.WarnContext(ctx, "Half a sandbox stays in the Docker engine for the time being", "container", name, "error", err)
 	}
 }
 

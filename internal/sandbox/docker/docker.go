@@ -86,11 +86,15 @@ type Backend struct {
 	api    *client.Client
 	script string // the harness with what a container adds
 	hash   string // of script
+	maker  string // this process
 	now    func() time.Time
 
 	mu       sync.Mutex
 	sessions map[string]*session // by container name
 	opening  map[string]chan struct{}
+	// halves of sandboxes that could not be removed when their making failed, by
+	// name and set.
+	halves map[[2]string]bool
 }
 
 var _ sandbox.Backend = (*Backend)(nil)
@@ -118,8 +122,8 @@ func New(cfg Config) (*Backend, error) {
 	}
 	sum := sha256.Sum256([]byte(script))
 	return &Backend{
-		cfg: cfg, api: api, script: script, hash: hex.EncodeToString(sum[:6]), now: time.Now,
-		sessions: map[string]*session{}, opening: map[string]chan struct{}{},
+		cfg: cfg, api: api, script: script, hash: hex.EncodeToString(sum[:6]), maker: random(), now: time.Now,
+		sessions: map[string]*session{}, opening: map[string]chan struct{}{}, halves: map[[2]string]bool{},
 	}, nil
 }
 
@@ -173,6 +177,7 @@ const (
 	labelPart       = "countersign.part" // which of them it is, or partGone
 	labelMade       = "countersign.made" // when, in Unix seconds
 	labelImage      = "countersign.image"
+	labelMaker      = "countersign.maker" // the process that made it
 )
 
 // nameOf is a sandbox's container: readable, and distinct by its hash.

@@ -23,6 +23,10 @@ type Options struct {
 	// Dir is a new directory for all that the run writes.
 	Dir      string
 	Programs Programs
+	// Faults are the kinds of faults to make; none means all.
+	Faults []string
+	// Docker also starts a Docker engine of the run's own, where that can be done.
+	Docker bool
 	// Port is where the web chat listens: the same after each restart.
 	Port int
 	// Say tells people how it goes; nil tells nobody.
@@ -37,7 +41,11 @@ type Report struct {
 	Seconds float64        `json:"seconds"`
 	Broken  []Violation    `json:"broken"`
 	Counts  map[string]int `json:"counts"`
-	Kills   map[string]int `json:"kills"`
+	// Kills are counted by part, Faults by kind.
+	Kills  map[string]int `json:"kills"`
+	Faults map[string]int `json:"faults"`
+	// Without says what was left out, and why.
+	Without []string `json:"without,omitempty"`
 	// SettledMS is how long after the last fault, in milliseconds, every rule held.
 	SettledMS int64  `json:"settled_ms"`
 	Dir       string `json:"dir"`
@@ -63,18 +71,22 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Say == nil {
 		o.Say = func(string, ...any) {}
 	}
-	s, err := newSite(ctx, o.Dir, o.Programs, o.Port)
+	s, err := newSite(ctx, o.Dir, o.Programs, o.Port, o.Docker)
 	if s != nil {
 		defer s.stop()
 	}
 	if err != nil {
 		return nil, err
 	}
-	rec, err := newRecorder(o.Dir, s.data)
+	rec, err := newRecorder(o.Dir, s.data, s.engine)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Seed: o.Seed, Seconds: o.For.Seconds(), Counts: map[string]int{}, Kills: map[string]int{}, Dir: o.Dir, Broken: []Violation{}}
+	r := &Report{Seed: o.Seed, Seconds: o.For.Seconds(), Counts: map[string]int{}, Kills: map[string]int{}, Faults: map[string]int{}, Dir: o.Dir, Broken: []Violation{}}
+	if s.noEngine != "" {
+		r.Without = append(r.Without, "a Docker engine and moves to it: "+s.noEngine)
+		o.Say("chaos: without a Docker engine and moves to it: %s", s.noEngine)
+	}
 	err = r.run(ctx, o, s, rec)
 	err = errors.Join(err, rec.close())
 	r.MS = time.Since(began).Milliseconds()
@@ -90,9 +102,12 @@ func (r *Report) run(ctx context.Context, o Options, s *site, rec *recorder) err
 	day, over := context.WithTimeout(ctx, o.For)
 	defer over()
 	failed := make(chan error, 1)
-	f := &faults{dice: rand.New(rand.NewPCG(o.Seed, 0)), site: s, rec: rec, say: o.Say}
+	f := &faults{dice: rand.New(rand.NewPCG(o.Seed, 0)), site: s, rec: rec, say: o.Say, kinds: o.Faults}
+	if len(f.kinds) == 0 {
+		f.kinds = Faults()
+	}
 	go func() { failed <- f.run(day) }()
-	sc := &script{seed: o.Seed, web: s.web, rec: rec}
+	sc := &script{seed: o.Seed, web: s.web, rec: rec, docker: s.engine != nil}
 	leave, left := context.WithTimeout(ctx, o.For+tidyWithin)
 	defer left()
 	sc.run(leave, day, o.People)
@@ -105,12 +120,18 @@ func (r *Report) run(ctx context.Context, o Options, s *site, rec *recorder) err
 	for _, p := range s.parts() {
 		r.Kills[p.name] = p.kills
 	}
+	for _, f := range rec.faults {
+		r.Faults[f.Kind]++
+	}
 	o.Say("the people have left; looking")
 	return r.settle(ctx, o, s, rec)
 }
 
 // settle looks until every rule holds, or for as long as that may take.
 func (r *Report) settle(ctx context.Context, o Options, s *site, rec *recorder) error {
+	if err := s.awaitAll(ctx); err != nil { // the last one hit may still be starting
+		return err
+	}
 	g, err := newGatherer(ctx, s, rec)
 	if err != nil {
 		return err
@@ -145,12 +166,18 @@ func (r *recorder) lastFault() time.Time {
 	if len(r.faults) == 0 {
 		return time.Now()
 	}
-	return r.faults[len(r.faults)-1].Back
+	last := r.faults[0].Back
+	for _, f := range r.faults {
+		if f.Back.After(last) {
+			last = f.Back
+		}
+	}
+	return last
 }
 
 // count says how much the run has tried.
 func (r *Report) count(e *evidence) {
-	c := map[string]int{"threads": len(e.Sessions), "messages": len(e.Said), "clicks": len(e.Clicks)}
+	c := map[string]int{"threads": len(e.Sessions), "messages": len(e.Said), "clicks": len(e.Clicks), "moves": len(e.Moves)}
 	for _, s := range e.Sessions {
 		c["turns"] += s.State.Turns
 		c["forks"] += len(s.Thread.Parent) / max(1, len(s.Thread.Parent))

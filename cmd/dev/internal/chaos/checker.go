@@ -23,6 +23,8 @@ const (
 	RulePostTwice     = "post-twice"          // a message of ours stands twice in its thread
 	RuleProjection    = "projection"          // a thread shows something else than its session's state
 	RuleTurnFailed    = "turn-failed"         // a turn ended with an error
+	RuleMoveLost      = "move-lost"           // a switch that was accepted came to nothing, and nobody was told
+	RuleWorkLost      = "work-lost"           // a sandbox lacks what an earlier one of its session had
 	RuleStuck         = "session-stuck"       // a session does not come to rest, or does not answer
 	RuleAudit         = "audit-broken"        // the audit record is not whole
 	RuleOrphanProcess = "orphan-process"      // a process is left that belongs to no command
@@ -33,7 +35,7 @@ const (
 func Rules() []string {
 	return []string{
 		RuleMessageLost, RuleMessageTwice, RuleExecTwice, RuleExecLost, RuleNoVerdict, RuleDeniedRan, RuleVoteLost,
-		RuleDecidedTwice, RulePostTwice, RuleProjection, RuleTurnFailed, RuleStuck, RuleAudit, RuleOrphanProcess, RuleOrphanSandbox,
+		RuleDecidedTwice, RulePostTwice, RuleProjection, RuleTurnFailed, RuleMoveLost, RuleWorkLost, RuleStuck, RuleAudit, RuleOrphanProcess, RuleOrphanSandbox,
 	}
 }
 
@@ -66,6 +68,8 @@ func check(e *evidence) []Violation {
 		c.messages(s)
 		c.execs(s)
 		c.votes(s)
+		c.moves(s)
+		c.work(s)
 	}
 	c.leftovers()
 	order := Rules()

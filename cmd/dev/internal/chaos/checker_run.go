@@ -114,8 +114,8 @@ func (c *checker) approved(s *session) {
 		}
 	}
 	for _, e := range s.Entries {
-		if e.Kind != audit.KindDecided || e.Outcome != workflows.ApprovalApproved {
-			continue
+		if e.Kind != audit.KindDecided || e.Outcome != workflows.ApprovalApproved || e.ToolCall == "" {
+			continue // also what holds no call, such as a move
 		}
 		switch got := outcome[e.ToolCall]; got {
 		case workflows.CallCompleted, workflows.CallUnknown, workflows.CallCancelled:

@@ -78,6 +78,12 @@ func TestEveryRuleBreaks(t *testing.T) {
 		RuleTurnFailed: func(_ *evidence, s *session) {
 			s.History.Turns[0].State, s.Thread.Messages[2].Turn.State = "failed", "failed"
 		},
+		RuleMoveLost: func(e *evidence, _ *session) { e.Moves = []moved{{Thread: "7", To: "docker", At: time.Unix(2, 0)}} },
+		RuleWorkLost: func(e *evidence, s *session) {
+			s.State.Sandbox.Generation = 2
+			e.Boxes[0].Generation = 2
+			e.Journals = append(e.Journals, witnessed{Host: "h", WorkflowID: "agent/web/main/7", Generation: 2})
+		},
 		RuleStuck:         func(_ *evidence, s *session) { s.State.Queued = 1 },
 		RuleAudit:         func(_ *evidence, s *session) { s.Head.Unwritten = 1 },
 		RuleOrphanProcess: func(e *evidence, _ *session) { e.Strays = []string{"sleep 300"} },
@@ -111,6 +117,20 @@ func TestWhatIsNoViolation(t *testing.T) {
 	require.NoError(t, err)
 	s.Thread.Messages[1].Header = shown
 	e.Boxes = nil
+	require.Empty(t, check(e))
+}
+
+// Nor a move that was made, or that the thread tells of, and what an approval that
+// holds no call has allowed.
+func TestWhatIsNoViolationOfMoves(t *testing.T) {
+	t.Parallel()
+	e := sound(t)
+	s := e.Sessions["7"]
+	e.Moves = []moved{{Thread: "7", To: "docker", At: time.Unix(2, 0)}, {Thread: "7", To: "local", At: time.Unix(3, 0)}}
+	s.Entries = append(s.Entries, audit.Entry{Kind: audit.KindDecided, Approval: "7.a2", Outcome: "approved"})
+	require.Empty(t, check(e))
+	e.Moves = e.Moves[:1]
+	s.Thread.Messages = append(s.Thread.Messages, message{ID: "15", Key: "notice-2", Kind: "notice", Text: "The session stays on local, with all its files: no."})
 	require.Empty(t, check(e))
 }
 

@@ -24,6 +24,7 @@ import (
 type evidence struct {
 	Said     []said
 	Clicks   []decided
+	Moves    []moved
 	Journals []witnessed
 	Sessions map[string]*session // by thread
 	Boxes    []box
@@ -85,7 +86,7 @@ func (quiet) Error(string, ...any) {}
 func (g *gatherer) gather(ctx context.Context) (*evidence, error) {
 	e := &evidence{Sessions: map[string]*session{}}
 	g.rec.mu.Lock()
-	e.Said, e.Clicks = slices.Clone(g.rec.said), slices.Clone(g.rec.clicks)
+	e.Said, e.Clicks, e.Moves = slices.Clone(g.rec.said), slices.Clone(g.rec.clicks), slices.Clone(g.rec.moves)
 	threads := slices.Sorted(maps.Keys(g.rec.threads))
 	g.rec.mu.Unlock()
 	for _, id := range threads {
@@ -96,7 +97,7 @@ func (g *gatherer) gather(ctx context.Context) (*evidence, error) {
 		e.Sessions[id] = s
 	}
 	var err error
-	if e.Journals, err = g.rec.journals(); err != nil {
+	if e.Journals, err = g.rec.journals(ctx); err != nil {
 		return nil, err
 	}
 	for _, pid := range g.site.strays() {
@@ -105,7 +106,7 @@ func (g *gatherer) gather(ctx context.Context) (*evidence, error) {
 			e.Strays = append(e.Strays, strings.ReplaceAll(string(data), "\x00", " "))
 		}
 	}
-	e.Boxes, err = g.boxes()
+	e.Boxes, err = g.boxes(ctx)
 	return e, err
 }
 
@@ -142,8 +143,17 @@ func (g *gatherer) session(ctx context.Context, id string) (*session, error) {
 }
 
 // boxes lists the sandboxes that are there.
-func (g *gatherer) boxes() ([]box, error) {
+func (g *gatherer) boxes(ctx context.Context) ([]box, error) {
 	var all []box
+	if g.site.engine != nil {
+		there, err := g.site.engine.sandboxes(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range there {
+			all = append(all, c.box)
+		}
+	}
 	for _, dir := range g.rec.hosts {
 		host, err := os.ReadFile(filepath.Join(dir, "host_id"))
 		if err != nil {

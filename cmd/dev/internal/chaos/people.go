@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +33,8 @@ type script struct {
 	seed uint64
 	web  web
 	rec  *recorder
+	// docker: there is a backend to move to and from.
+	docker bool
 
 	mu      sync.Mutex
 	actors  int
@@ -89,11 +92,15 @@ type move struct {
 	do     func(*actor, context.Context, context.Context)
 }
 
-func moves() []move {
-	return []move{
+func moves(docker bool) []move {
+	all := []move{
 		{30, (*actor).chat}, {12, (*actor).chatOn}, {14, (*actor).runLong}, {10, (*actor).stopIt}, {20, (*actor).decide},
 		{6, (*actor).parallel}, {5, (*actor).fork}, {5, (*actor).pause}, {3, (*actor).rename}, {5, (*actor).destroy},
 	}
+	if docker {
+		all = append(all, move{18, (*actor).switchOver})
+	}
+	return all
 }
 
 // live opens a thread, if the person has none, and uses it until the day ends.
@@ -101,7 +108,7 @@ func (a *actor) live(ctx, day context.Context) {
 	if a.thread == "" && !a.open(ctx) {
 		return
 	}
-	all := moves()
+	all := moves(a.s.docker)
 	total := 0
 	for _, m := range all {
 		total += m.weight
@@ -258,6 +265,42 @@ func (a *actor) fork(ctx, day context.Context) {
 
 func (a *actor) pause(ctx, day context.Context) {
 	_, _ = a.command(ctx, "pause") // refused or not: the session goes on
+	a.chat(ctx, day)
+}
+
+// accepted finds what a session says to a switch that it takes.
+var accepted = regexp.MustCompile(`^(Moving to|It moves to) `)
+
+// switchOver moves the session to the backend where it is not, sometimes in the
+// middle of a turn, and goes on there.
+func (a *actor) switchOver(ctx, day context.Context) {
+	t, err := a.s.web.thread(ctx, a.thread)
+	if err != nil {
+		return
+	}
+	to := "docker"
+	if t.Backend == to {
+		to = "local"
+	}
+	if a.dice.IntN(3) == 0 {
+		token := a.token()
+		a.say(ctx, said{Token: token, Text: "`" + note(token, "one") + "; sleep 1`", Commands: []string{"one"}})
+	}
+	p, err := a.command(ctx, "switch "+to)
+	if err != nil {
+		return
+	}
+	if accepted.MatchString(p.Text) {
+		a.s.rec.sawMove(moved{Thread: a.thread, To: to, At: time.Now()})
+	}
+	a.until(ctx, day, func(t thread) bool {
+		for _, m := range t.pending() {
+			if !m.Approval.UnknownRun && m.Approval.CallID == "" { // less isolation is asked for
+				a.click(ctx, m, "approve", a.another())
+			}
+		}
+		return t.Backend == to
+	})
 	a.chat(ctx, day)
 }
 

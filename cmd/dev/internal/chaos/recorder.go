@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -22,6 +22,9 @@ const journal = "journal"
 // witnessEvery is how often the recorder looks for new workspaces. It only has to
 // find one before the sandbox is removed: what was written before is in the file.
 const witnessEvery = 100 * time.Millisecond
+
+// maxJournal bounds what is read of a journal, in bytes; lines have some 40.
+const maxJournal = 1 << 20
 
 // said is a message that a person sent.
 type said struct {
@@ -44,6 +47,13 @@ type said struct {
 	Ending bool `json:"ending,omitempty"`
 }
 
+// moved is a switch that the session has accepted, by its answer.
+type moved struct {
+	Thread string    `json:"thread"`
+	To     string    `json:"to"`
+	At     time.Time `json:"at"`
+}
+
 // decided is a click on a card, with its answer.
 type decided struct {
 	Thread   string    `json:"thread"`
@@ -55,8 +65,9 @@ type decided struct {
 	At       time.Time `json:"at"`
 }
 
-// fault is what was done to a part.
+// fault is what was done to a part or a link.
 type fault struct {
+	Kind string    `json:"kind"`
 	Part string    `json:"part"`
 	At   time.Time `json:"at"`
 	Back time.Time `json:"back"`
@@ -70,13 +81,16 @@ type witnessed struct {
 	Host, WorkflowID string
 	Generation       int
 	Lines            []line
+
+	file *os.File
 }
 
 // recorder keeps what happened at every edge, in memory and in the run's
 // directory.
 type recorder struct {
-	dir   string
-	hosts []string // data directories
+	dir    string
+	hosts  []string // data directories
+	engine *engine  // nil where there is none
 
 	mu       sync.Mutex
 	said     []said
@@ -84,16 +98,17 @@ type recorder struct {
 	faults   []fault
 	threads  map[string]bool
 	versions map[string][]message // every state of a message that was seen, by ID
-	holds    map[string]witnessed // witnessed sandboxes by the witness's file
+	holds    map[string]witnessed // witnessed sandboxes by the witness's file name
+	moves    []moved
 	out      map[string]*os.File
 }
 
-func newRecorder(dir string, hosts []string) (*recorder, error) {
+func newRecorder(dir string, hosts []string, e *engine) (*recorder, error) {
 	r := &recorder{
-		dir: dir, hosts: hosts, threads: map[string]bool{}, versions: map[string][]message{},
+		dir: dir, hosts: hosts, engine: e, threads: map[string]bool{}, versions: map[string][]message{},
 		holds: map[string]witnessed{}, out: map[string]*os.File{},
 	}
-	for _, name := range []string{"said", "clicks", "faults", "events"} {
+	for _, name := range []string{"said", "clicks", "moves", "faults", "events"} {
 		f, err := os.Create(filepath.Join(dir, name+".jsonl"))
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("making a recording: %w", err), r.close())
@@ -110,6 +125,9 @@ func (r *recorder) close() error {
 	var err error
 	for _, f := range r.out {
 		err = errors.Join(err, f.Close())
+	}
+	for _, w := range r.holds {
+		err = errors.Join(err, w.file.Close())
 	}
 	return err
 }
@@ -145,6 +163,13 @@ func (r *recorder) sawClick(c decided) {
 	r.write("clicks", c)
 }
 
+func (r *recorder) sawMove(m moved) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.moves = append(r.moves, m)
+	r.write("moves", m)
+}
+
 func (r *recorder) sawFault(f fault) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,7 +198,7 @@ func (r *recorder) follow(ctx context.Context, w web) {
 // outlives the sandbox.
 func (r *recorder) watch(ctx context.Context) {
 	for {
-		r.takeHold()
+		r.takeHold(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -182,16 +207,16 @@ func (r *recorder) watch(ctx context.Context) {
 	}
 }
 
-// takeHold links the journals that are new. Whatever cannot be linked now is
+// takeHold opens the journals that are new. Whatever cannot be opened now is
 // tried again or was removed: then no exec has written to it, as sandboxes live
 // for seconds.
-func (r *recorder) takeHold() {
+func (r *recorder) takeHold(ctx context.Context) {
 	for i, host := range r.hosts {
 		boxes, _ := filepath.Glob(filepath.Join(host, "sandboxes", "*", "sandbox.json")) // the pattern is well formed
 		for _, file := range boxes {
-			box := filepath.Dir(file)
-			hold := filepath.Join(r.dir, "witness", fmt.Sprintf("%d-%s", i+1, filepath.Base(box)))
-			if strings.Contains(filepath.Base(box), ".") || r.held(hold) {
+			dir := filepath.Dir(file)
+			name := fmt.Sprintf("%d-%s", i+1, filepath.Base(dir))
+			if strings.Contains(filepath.Base(dir), ".") || r.held(name) {
 				continue // one that is being made or removed
 			}
 			var about struct {
@@ -202,36 +227,59 @@ func (r *recorder) takeHold() {
 			if err != nil || json.Unmarshal(data, &about) != nil {
 				continue
 			}
-			err = os.Link(filepath.Join(box, "workspace", journal), hold)
-			if err != nil && !errors.Is(err, fs.ErrExist) {
-				continue
-			}
-			r.mu.Lock()
-			r.holds[hold] = witnessed{Host: host, WorkflowID: about.ID, Generation: about.Generation}
-			r.mu.Unlock()
+			r.hold(name, filepath.Join(dir, "workspace"), witnessed{Host: host, WorkflowID: about.ID, Generation: about.Generation})
+		}
+	}
+	if r.engine == nil {
+		return
+	}
+	boxes, err := r.engine.sandboxes(ctx)
+	if err != nil {
+		return // it is down, and so are they
+	}
+	for _, b := range boxes {
+		name := "engine-" + strings.TrimPrefix(b.container, "/")
+		if b.whole && !r.held(name) {
+			r.hold(name, b.workspace, witnessed{Host: b.Host, WorkflowID: b.WorkflowID, Generation: b.Generation})
 		}
 	}
 }
 
-func (r *recorder) held(hold string) bool {
+// hold takes hold of the journal of a workspace: of the file, whatever becomes of
+// its name. A link would do that too, but not out of an engine's mounts.
+func (r *recorder) hold(name, workspace string, w witnessed) {
+	f, err := os.Open(filepath.Join(workspace, journal))
+	if err != nil {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, ok := r.holds[hold]
+	w.file = f
+	r.holds[name] = w
+}
+
+func (r *recorder) held(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.holds[name]
 	return ok
 }
 
 // journals reads all that was witnessed.
-func (r *recorder) journals() ([]witnessed, error) {
-	r.takeHold()
+func (r *recorder) journals(ctx context.Context) ([]witnessed, error) {
+	r.takeHold(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all []witnessed
-	for _, hold := range slices.Sorted(maps.Keys(r.holds)) {
-		data, err := os.ReadFile(hold)
+	for _, name := range slices.Sorted(maps.Keys(r.holds)) {
+		w := r.holds[name]
+		data, err := io.ReadAll(io.NewSectionReader(w.file, 0, maxJournal))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(r.dir, "witness", name), data, 0o600)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("reading a witness: %w", err)
 		}
-		w := r.holds[hold]
 		for text := range strings.Lines(string(data)) {
 			w.Lines = append(w.Lines, parseLine(text))
 		}

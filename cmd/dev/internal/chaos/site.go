@@ -27,6 +27,8 @@ type Programs struct{ Dev, Worker, Bot []string }
 const (
 	// startWithin bounds the start of a part on a busy machine.
 	startWithin = 60 * time.Second
+	// startAgainAfter is how long a part that has ended by itself stays down.
+	startAgainAfter = 500 * time.Millisecond
 	// pollEvery is how often something is looked at that does not tell.
 	pollEvery = 150 * time.Millisecond
 )
@@ -36,8 +38,12 @@ type part struct {
 	name string
 	argv []string
 	dir  string
+	// supervised parts are started again when they end by themselves, as a service
+	// manager does.
+	supervised bool
 
 	mu    sync.Mutex
+	up    bool // whether it should be
 	cmd   *exec.Cmd
 	ended chan struct{}
 	kills int
@@ -46,6 +52,11 @@ type part struct {
 func (p *part) start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.up = true
+	return p.startLocked()
+}
+
+func (p *part) startLocked() error {
 	log, err := os.OpenFile(filepath.Join(p.dir, "logs", p.name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("opening the log of %s: %w", p.name, err)
@@ -63,8 +74,46 @@ func (p *part) start() error {
 		_ = cmd.Wait() // how it ended is in its log
 		_ = log.Close()
 		close(ended)
+		if p.supervised {
+			p.again(cmd)
+		}
 	}()
 	p.cmd, p.ended = cmd, ended
+	return nil
+}
+
+// again starts a part that has ended by itself.
+func (p *part) again(ended *exec.Cmd) {
+	time.Sleep(startAgainAfter)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.up && p.cmd == ended {
+		_ = p.startLocked() // what does not start is missed by who waits for it
+	}
+}
+
+// bounce kills the part and starts it again after d, or when ctx ends.
+func (p *part) bounce(ctx context.Context, d time.Duration) error {
+	p.kill()
+	_ = pause(ctx, d) // what is down comes up, whatever else ends
+	return p.start()
+}
+
+// freeze stops the process for d, or until ctx ends.
+func (p *part) freeze(ctx context.Context, d time.Duration) error {
+	p.mu.Lock()
+	process := p.cmd.Process
+	p.mu.Unlock()
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
+		if p.supervised {
+			return nil // it has ended and is started again
+		}
+		return fmt.Errorf("stopping process %d: %w", process.Pid, err)
+	}
+	_ = pause(ctx, d) // what is stopped goes on, whatever else ends
+	if err := process.Signal(syscall.SIGCONT); err != nil && !p.supervised {
+		return fmt.Errorf("letting process %d go on: %w", process.Pid, err)
+	}
 	return nil
 }
 
@@ -73,6 +122,7 @@ func (p *part) start() error {
 func (p *part) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.up = false
 	if p.cmd == nil {
 		return
 	}
@@ -100,23 +150,35 @@ func (p *part) gone() bool {
 }
 
 // site is the installation: one server, one bot, two workers on two data
-// directories.
+// directories, and, where one can be started, a Docker engine that both use.
 type site struct {
 	dir     string
 	data    []string // data directories, the first shared by server, bot and first worker
 	server  *part
 	bot     *part
 	workers []*part
-	web     web
+	// links lead from bot and first worker, and from the second worker, to the
+	// server.
+	links []*link
+	// engine is nil where there is none, for the reason in noEngine.
+	engine   *engine
+	noEngine string
+	web      web
 	temporal,
 	namespace string
 	blobs string // blob.url
 }
 
-func (s *site) parts() []*part { return append([]*part{s.server, s.bot}, s.workers...) }
+func (s *site) parts() []*part {
+	all := append([]*part{s.server, s.bot}, s.workers...)
+	if s.engine != nil {
+		all = append(all, s.engine.part)
+	}
+	return all
+}
 
 // newSite makes directories and brings everything up.
-func newSite(ctx context.Context, dir string, p Programs, port int) (*site, error) {
+func newSite(ctx context.Context, dir string, p Programs, port int, docker bool) (*site, error) {
 	s := &site{dir: dir, data: []string{filepath.Join(dir, "data"), filepath.Join(dir, "data-2")}}
 	workspace := filepath.Join(dir, "project")
 	for _, d := range []string{filepath.Join(dir, "logs"), workspace} {
@@ -131,9 +193,24 @@ func newSite(ctx context.Context, dir string, p Programs, port int) (*site, erro
 			return nil, fmt.Errorf("making the workspace: %w", err)
 		}
 	}
-	listen := "127.0.0.1:" + strconv.Itoa(port)
+	for _, name := range []string{"link-1", "link-2"} {
+		l, err := newLink(name, s.serverAddress)
+		if err != nil {
+			return s, err
+		}
+		s.links = append(s.links, l)
+	}
+	if docker {
+		if err := s.startEngine(ctx); err != nil {
+			return s, err
+		}
+	}
 	s.server = &part{name: "server", dir: dir, argv: append(slices.Clone(p.Dev),
-		"--data-dir", s.data[0], "--workspace", workspace, "--web-listen", listen, "--model", "offline", "--without", "worker,bot")}
+		"--data-dir", s.data[0], "--workspace", workspace, "--web-listen", "127.0.0.1:"+strconv.Itoa(port),
+		"--model", "offline", "--without", "worker,bot", "--behind", s.links[0].address())}
+	if s.engine != nil {
+		s.server.argv = append(s.server.argv, "--set", "sandbox.docker.host="+s.engine.host, "--set", "sandbox.docker.image="+engineImage)
+	}
 	if err := s.server.start(); err != nil {
 		return s, err
 	}
@@ -149,12 +226,34 @@ func newSite(ctx context.Context, dir string, p Programs, port int) (*site, erro
 		{name: "worker-1", dir: dir, argv: append(slices.Clone(p.Worker), "--data-dir", s.data[0])},
 		{name: "worker-2", dir: dir, argv: append(slices.Clone(p.Worker), second...)},
 	}
-	for _, p := range s.parts()[1:] {
+	for _, p := range append([]*part{s.bot}, s.workers...) {
 		if err := p.start(); err != nil {
 			return s, err
 		}
 	}
 	return s, s.awaitBot(ctx)
+}
+
+// startEngine brings a Docker engine up where one can be started.
+func (s *site) startEngine(ctx context.Context) error {
+	if s.noEngine = cannotStartEngine(); s.noEngine != "" {
+		return nil
+	}
+	var err error
+	s.engine, err = startEngine(ctx, s.dir)
+	return err
+}
+
+// dev is what the server has published; ok is false while it has not.
+func (s *site) dev() (d datadir.Dev, ok bool) {
+	data, err := os.ReadFile(filepath.Join(s.data[0], "dev.json"))
+	return d, err == nil && json.Unmarshal(data, &d) == nil
+}
+
+// serverAddress is the server's own, behind the links.
+func (s *site) serverAddress() string {
+	d, _ := s.dev()
+	return d.TemporalAddress
 }
 
 // awaitServer waits until the server has published itself.
@@ -163,15 +262,27 @@ func (s *site) awaitServer(ctx context.Context) error {
 		if s.server.gone() {
 			return false, errors.New("the server ended; see logs/server")
 		}
-		data, err := os.ReadFile(filepath.Join(s.data[0], "dev.json"))
-		var d datadir.Dev
-		if err != nil || json.Unmarshal(data, &d) != nil || d.PID != s.server.pid() {
+		d, ok := s.dev()
+		if !ok || d.PID != s.server.pid() {
 			return false, nil
 		}
 		s.web = web{url: d.WebURL, token: d.Token}
 		s.temporal, s.namespace = d.TemporalAddress, d.Namespace
 		return true, nil
 	})
+}
+
+// awaitAll waits until all answer.
+func (s *site) awaitAll(ctx context.Context) error {
+	if err := s.awaitServer(ctx); err != nil {
+		return err
+	}
+	if s.engine != nil {
+		if err := s.engine.await(ctx); err != nil {
+			return err
+		}
+	}
+	return s.awaitBot(ctx)
 }
 
 func (s *site) awaitBot(ctx context.Context) error {
@@ -197,7 +308,7 @@ func (s *site) secondHost() ([]string, error) {
 	}
 	flags := []string{
 		"--data-dir", s.data[1],
-		"--set", "temporal.address=" + snapshot.TemporalAddress, "--set", "temporal.namespace=" + snapshot.Namespace,
+		"--set", "temporal.address=" + s.links[1].address(), "--set", "temporal.namespace=" + snapshot.Namespace,
 	}
 	for key, items := range snapshot.Settings {
 		if text := strings.Join(items, ","); text != "" && key != "web.listen" {
@@ -212,11 +323,15 @@ func (s *site) secondHost() ([]string, error) {
 
 // stop ends all that the run has started.
 func (s *site) stop() {
-	for _, p := range s.parts() {
+	for _, p := range append([]*part{s.server, s.bot}, s.workers...) {
 		if p != nil {
 			p.kill()
 		}
 	}
+	for _, l := range s.links {
+		l.close()
+	}
+	s.engine.stop()
 	for _, pid := range s.strays() {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 	}
