@@ -279,6 +279,13 @@ func (a *Activities) records(ctx context.Context, in workflows.ModelInput, at ti
 			}
 			r.Item = outputItem(it.CallID, text)
 		default:
+			if e := it.Message.Earlier; e != nil {
+				text, err := a.texts.load(ctx, e.Text)
+				if err != nil {
+					return nil, err
+				}
+				records = append(records, transcript.Record{At: at, Turn: in.Turn, Item: messageItem(earlierText(text))})
+			}
 			text, err := a.texts.load(ctx, it.Message.Text)
 			if err != nil {
 				return nil, err

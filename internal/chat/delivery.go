@@ -79,6 +79,12 @@ func (d *Delivery) PostMessage(ctx context.Context, in workflows.PostInput) (wor
 	if err != nil {
 		return workflows.PostResult{}, d.fail(ctx, "reading message "+in.Key, err)
 	}
+	if root, err := d.root(ctx, c); root != "" || err != nil {
+		if err != nil {
+			return workflows.PostResult{}, d.fail(ctx, "looking at the thread's root", err)
+		}
+		return workflows.PostResult{Ref: root}, nil
+	}
 	ref, err := d.Poster.Post(ctx, c)
 	if err != nil {
 		return workflows.PostResult{}, d.fail(ctx, "posting message "+in.Key, err)
@@ -100,6 +106,16 @@ func (d *Delivery) PostMessage(ctx context.Context, in workflows.PostInput) (wor
 		return res, ended(ctx)
 	}
 	return res, nil
+}
+
+// root is the root of ours that stands for a header already, for an edit to show
+// it: posts wait for no edit, and both have their own rates.
+func (d *Delivery) root(ctx context.Context, c Content) (string, error) {
+	r, ok := d.Poster.(Rooted)
+	if !ok || c.View.Header == nil {
+		return "", nil
+	}
+	return r.Root(ctx, c.Thread)
 }
 
 // CheckMembership looks at who still is in the groups that a vote rests on. On a

@@ -73,6 +73,14 @@ type Poster interface {
 	Limits() Limits
 }
 
+// Rooted is what a [Poster] is too whose threads may have a root of our own, which
+// the header is shown in by edits.
+type Rooted interface {
+	// Root returns the reference of a thread's root that is ours; empty where a
+	// person wrote it.
+	Root(ctx context.Context, t workflows.Thread) (ref string, err error)
+}
+
 // Members is what a [Poster] of a platform with groups is too.
 type Members interface {
 	// Members returns the people as the platform vouches for them now: in which

@@ -197,6 +197,7 @@ type Slack struct {
 	AllowExternal bool          `key:"allow_external" default:"false" doc:"Whether people of other organisations may, in shared channels. They never approve."`
 	MentionsOnly  bool          `key:"mentions_only" default:"false" doc:"Whether only replies that mention the bot are messages to a session."`
 	Backfill      time.Duration `key:"backfill" default:"6h" doc:"How far back live threads are read after a start; below 0 nothing is read."`
+	Earlier       int           `key:"earlier" default:"30" doc:"How many messages of a thread are read, as others' talk, when a mention calls the bot into it; 0 reads none."`
 }
 
 // Discord is the Discord adapter, which runs when its token is set.

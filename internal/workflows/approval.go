@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -64,7 +65,7 @@ func (s *session) hold(ctx workflow.Context, c *Call, rule ApprovalRule) *Approv
 	s.st.Requests++
 	n := itoa(s.st.Requests)
 	a := &Approval{
-		ID: s.st.Thread.ID + ".a" + n, Key: "approval-" + n, CallID: c.ID, Rule: rule,
+		ID: s.st.Thread.ID + approvalMark + n, Key: approvalMessage + n, CallID: c.ID, Rule: rule,
 		Digest: c.Judgement.Digest, CreatedAt: workflow.Now(ctx), State: ApprovalPending,
 	}
 	s.st.Pending = append(s.st.Pending, a)
@@ -242,3 +243,14 @@ func (s *session) approvedEnded(c *Call) {
 	p.Final = !s.gives(v.ID)
 	s.changed(p)
 }
+
+// ApprovalKey is the key of the message that shows a request.
+func ApprovalKey(approvalID string) string {
+	return approvalMessage + approvalID[strings.LastIndex(approvalID, approvalMark)+len(approvalMark):]
+}
+
+// What a request's message and ID are named by; its number follows.
+const (
+	approvalMessage = "approval-"
+	approvalMark    = ".a"
+)

@@ -156,7 +156,7 @@ func (s *session) requestBudget(ctx workflow.Context, o *OverBudget) *Approval {
 	s.st.Requests++
 	n := itoa(s.st.Requests)
 	a := &Approval{
-		ID: s.st.Thread.ID + ".a" + n, Key: "approval-" + n, Rule: o.Rule, CreatedAt: workflow.Now(ctx),
+		ID: s.st.Thread.ID + approvalMark + n, Key: approvalMessage + n, Rule: o.Rule, CreatedAt: workflow.Now(ctx),
 		State: ApprovalPending, Budget: o,
 	}
 	s.st.Pending = append(s.st.Pending, a)

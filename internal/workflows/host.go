@@ -190,7 +190,7 @@ func (s *session) requestHost(ctx workflow.Context, res CheckHostResult) *Approv
 	s.st.Requests++
 	n := itoa(s.st.Requests)
 	a := &Approval{
-		ID: s.st.Thread.ID + ".a" + n, Key: "approval-" + n, Rule: rule, CreatedAt: workflow.Now(ctx),
+		ID: s.st.Thread.ID + approvalMark + n, Key: approvalMessage + n, Rule: rule, CreatedAt: workflow.Now(ctx),
 		State: ApprovalPending, Lost: &LostHost{Host: s.st.Sandbox.Host, Seen: res.Seen},
 	}
 	s.st.Pending = append(s.st.Pending, a)

@@ -344,7 +344,7 @@ func (s *manager) open(ctx workflow.Context, o *Opening) {
 func (s *manager) start(ctx workflow.Context, o *Opening) {
 	r := &o.Request
 	var thread Thread
-	err := workflow.ExecuteActivity(postOptions(ctx, r.Thread.PostQueue(), priorityApproval, r.Thread.postKey()), ActivityOpenThread, OpenThreadInput{
+	err := workflow.ExecuteActivity(postOptions(ctx, r.Thread.PostQueue(), priorityAnswer, r.Thread.postKey()), ActivityOpenThread, OpenThreadInput{
 		Thread: r.Thread, Key: "root-" + r.ID, Title: r.Title, By: r.By, Parent: o.Parent,
 	}).Get(ctx, &thread)
 	if err != nil {

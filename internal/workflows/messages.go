@@ -60,11 +60,27 @@ type Message struct {
 	Author   Actor     `json:"author"`
 	Text     TextRef   `json:"text"`
 	At       time.Time `json:"at"`
+	// Earlier is what others had written in the thread when this message called us
+	// into it.
+	Earlier *Earlier `json:"earlier,omitempty"`
+}
+
+// Earlier is talk of others that is given to the model as such: quoted, with who
+// wrote it. It asks for nothing, and nobody in it becomes a requester.
+type Earlier struct {
+	Text     TextRef `json:"text"`
+	Messages int     `json:"messages"`
 }
 
 // size is about what the message takes in an input, in bytes: its text, and what
 // stands around it.
-func (m Message) size() int { return len(m.Text.Text) + 256 }
+func (m Message) size() int {
+	n := len(m.Text.Text) + 256
+	if m.Earlier != nil {
+		n += len(m.Earlier.Text.Text) + 128
+	}
+	return n
+}
 
 // SetTitle is the payload of [SignalSetTitle].
 type SetTitle struct {
@@ -329,6 +345,14 @@ type SessionRow struct {
 
 // Cursor names the place after the row in a list.
 func (r SessionRow) Cursor() string { return strconv.Itoa(r.Row) }
+
+// SessionStanding is how a running session stands, by its search attributes.
+type SessionStanding struct {
+	WorkflowID string
+	Liveness   string
+	// Waiting counts the requests that wait.
+	Waiting int
+}
 
 // SessionList answers [QueryListSessions], newest first.
 type SessionList struct {

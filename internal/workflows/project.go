@@ -8,10 +8,12 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Priorities of chat tasks: lower runs first.
+// Priorities of chat tasks: lower runs first. What says how things stand goes
+// before what only moves on: where many sessions share a rate, progress waits.
 const (
 	priorityApproval = 1
 	priorityAnswer   = 2
+	priorityState    = 3
 	priorityProgress = 4
 )
 
@@ -155,7 +157,7 @@ func (s *session) deliver(ctx workflow.Context, p *Post) {
 	if p.First.IsZero() {
 		p.First = workflow.Now(ctx)
 	}
-	ctx = postOptions(ctx, s.st.Thread.PostQueue(), priorityOf(p.View.Kind), s.st.Thread.postKey())
+	ctx = postOptions(ctx, s.st.Thread.PostQueue(), p.priority(), s.st.Thread.postKey())
 	var res PostResult
 	err := workflow.ExecuteActivity(ctx, ActivityPostMessage, PostInput{
 		WorkflowID: s.id, Thread: s.st.Thread, Key: p.View.Key, First: p.First,
@@ -177,7 +179,7 @@ func (s *session) editLoop(ctx workflow.Context, p *Post) {
 	for p.behind() && !s.draining {
 		ectx, cancel := workflow.WithCancel(ctx)
 		p.edit = edit{active: true, cancel: cancel, refreshing: p.View.Live()}
-		ectx = postOptions(ectx, s.st.Thread.EditQueue(), priorityOf(p.View.Kind), s.id)
+		ectx = postOptions(ectx, s.st.Thread.EditQueue(), p.priority(), s.id)
 		var res PostResult
 		err := workflow.ExecuteActivity(ectx, ActivityEditMessage, EditInput{
 			WorkflowID: s.id, Thread: s.st.Thread, Key: p.View.Key, Ref: p.Ref,
@@ -198,12 +200,17 @@ func (s *session) editLoop(ctx workflow.Context, p *Post) {
 	}
 }
 
-func priorityOf(kind string) int {
-	switch kind {
-	case KindApproval, KindHeader:
+// priority is that of bringing the message to its view.
+func (p *Post) priority() int {
+	switch v := p.View; {
+	case v.Kind == KindApproval:
 		return priorityApproval
-	case KindAnswer, KindNotice:
+	case v.Kind == KindAnswer, v.Kind == KindNotice:
 		return priorityAnswer
+	case v.Header != nil && (v.Header.Liveness != LivenessActive || p.Shown == 0):
+		return priorityState
+	case v.Turn != nil && v.Turn.State != TurnWorking:
+		return priorityState
 	}
 	return priorityProgress
 }

@@ -13,15 +13,8 @@ import (
 	"github.com/countersign/countersign/internal/telemetry"
 )
 
-// Slack's budgets, which docs/slack.md explains: chat.update is a method of tier
-// 3, 50 calls a minute and more for the whole workspace; a channel takes a post a
-// second (docs.slack.dev/apis/web-api/rate-limits, read 2026-11-29).
-const (
-	slackEdits = 50.0 / 60
-	slackPosts = 1
-	// connectRetry is the pause between two attempts to reach Slack at start.
-	connectRetry = 5 * time.Second
-)
+// connectRetry is the pause between two attempts to reach a chat service at start.
+const connectRetry = 5 * time.Second
 
 // SlackConfig is the adapter's configuration by the settings.
 func SlackConfig(c *config.Config) slack.Config {
@@ -30,7 +23,7 @@ func SlackConfig(c *config.Config) slack.Config {
 		SigningSecret: c.Slack.SigningSecret, Mode: c.Slack.Mode, Listen: c.Slack.Listen,
 		Channels: c.Slack.Channels, Starters: c.Slack.Starters, AllowGuests: c.Slack.AllowGuests,
 		AllowExternal: c.Slack.AllowExternal, MentionsOnly: c.Slack.MentionsOnly, Backfill: c.Slack.Backfill,
-		Approvers: c.Approvals.All(),
+		Approvers: c.Approvals.All(), Earlier: c.Slack.Earlier,
 	}
 }
 
@@ -40,15 +33,15 @@ func (a *App) startSlack(ctx, run context.Context, sessions *control.Client) err
 		names = append(names, b.Name)
 	}
 	app, err := a.connectSlack(ctx, slack.Deps{
-		Sessions: sessions, Views: sessions, Blobs: a.store, Backends: names, Workspaces: a.Config.Workspaces.Names(),
+		Sessions: sessions, Views: sessions, Board: sessions, Blobs: a.store, Backends: names, Workspaces: a.Config.Workspaces.Names(),
 		Allow: a.allow(sessions), Mask: a.Config.Mask(), Outputs: a.outputs, Log: a.Log,
 	})
 	if err != nil {
 		return err
 	}
 	post, edit := app.Queues()
-	a.pace(ctx, sessions, post, control.Pace{PerKey: slackPosts})
-	a.pace(ctx, sessions, edit, control.Pace{Queue: slackEdits})
+	a.pace(ctx, sessions, post, control.Pace{PerKey: slack.PostsPerSecond})
+	a.pace(ctx, sessions, edit, control.Pace{Queue: slack.EditsPerMinute / 60})
 	delivery := &chat.Delivery{Poster: app.Poster(), Views: sessions, Blobs: a.store, Mask: a.Config.Mask(), Log: a.Log}
 	for _, queue := range []string{post, edit} {
 		if err := a.serve(queue, 1, delivery); err != nil {

@@ -43,6 +43,9 @@ func ranOf(call wire.Item, text string) ran {
 	return r
 }
 
+// notPersons begins what is given to the model beside the messages of people.
+const notPersons = "[countersign]: "
+
 // turn derives the running turn from the input: what came after the last
 // answer or end mark.
 func (m *Model) turn(items []wire.Item) turn {
@@ -67,6 +70,8 @@ func (m *Model) turn(items []wire.Item) turn {
 	}
 	for _, it := range items[start:] {
 		switch {
+		case it.Role == "user" && strings.HasPrefix(it.Text, notPersons):
+			// A file of the workspace, or others' talk: nobody asks for it.
 		case it.Role == "user":
 			t.take(it.Text)
 		case it.Type == "function_call":

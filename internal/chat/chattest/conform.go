@@ -275,8 +275,13 @@ func opensOnce(t *testing.T, p Platform) {
 	s.SetView(workflows.MessageView{Key: "header", Kind: workflows.KindHeader, Version: 1, Header: &workflows.HeaderView{
 		Title: "A copy of it", Backend: "local", Liveness: workflows.LivenessActive, By: workflows.Actor{ID: "ada"},
 	}})
-	_, err = Deliver(t, delivery(p.Poster, s), workflows.ActivityPostMessage, postOf(first, "header"))
+	d := delivery(p.Poster, s)
+	res, err := Deliver(t, d, workflows.ActivityPostMessage, postOf(first, "header"))
 	require.NoError(t, err)
+	if res.Version == 0 { // it stands there, and an edit shows it
+		_, err = Deliver(t, d, workflows.ActivityEditMessage, editOf(first, "header", res.Ref))
+		require.NoError(t, err)
+	}
 	got := p.Read(t, first)
 	require.Len(t, got, 1)
 	require.Contains(t, got[0].Text, "A copy of it")

@@ -24,6 +24,7 @@ import (
 func methods() map[string][]string {
 	history := []string{"channels:history", "groups:history", "im:history", "mpim:history"}
 	return map[string][]string{
+		"agents.sessions.setStatus":    {"chat:write"},
 		"apps.connections.open":        nil, // connections:write, of the app token
 		"auth.test":                    nil,
 		"chat.delete":                  {"chat:write"},
@@ -39,6 +40,7 @@ func methods() map[string][]string {
 		"users.conversations":          {"channels:read", "groups:read"},
 		"users.info":                   {"users:read"},
 		"views.open":                   nil,
+		"views.publish":                nil,
 		"views.push":                   nil,
 		"views.update":                 nil,
 	}
@@ -48,11 +50,13 @@ func methods() map[string][]string {
 // that each needs.
 func eventScopes() map[string][]string {
 	return map[string][]string{
-		"app_mention":      {"app_mentions:read"},
-		"message.channels": {"channels:history"},
-		"message.groups":   {"groups:history"},
-		"message.im":       {"im:history"},
-		"message.mpim":     {"mpim:history"},
+		"agent_session_stopped": {"assistant:write"},
+		"app_home_opened":       nil,
+		"app_mention":           {"app_mentions:read"},
+		"message.channels":      {"channels:history"},
+		"message.groups":        {"groups:history"},
+		"message.im":            {"im:history"},
+		"message.mpim":          {"mpim:history"},
 	}
 }
 

@@ -63,6 +63,12 @@ type Config struct {
 	// Silence is how long a connection may be silent before it counts as dead; 0
 	// is 30 seconds. Slack pings more often.
 	Silence time.Duration
+	// Earlier is how many messages of a thread are read that stood there before a
+	// mention called the bot into it; 0 reads none.
+	Earlier int
+	// StatusPace is the time between two settings of an agent session's status; 0 is
+	// 1.5 s.
+	StatusPace time.Duration
 	// Pace is the time between two calls of the back-fill; 0 is 1.5 s, which
 	// leaves others half of what Slack allows.
 	Pace time.Duration
@@ -84,6 +90,9 @@ func (cfg Config) withDefaults() Config {
 	if cfg.Pace == 0 {
 		cfg.Pace = pace
 	}
+	if cfg.StatusPace == 0 {
+		cfg.StatusPace = statusPace
+	}
 	return cfg
 }
 
@@ -95,6 +104,8 @@ type Deps struct {
 	Sessions chat.Sessions
 	Views    chat.Views
 	Blobs    chat.Blobs
+	// Board may be nil; then the App Home knows less about what waits.
+	Board Board
 	// Backends are those that can be used here, the default first.
 	Backends []string
 	// Workspaces is [chat.Router.Workspaces].
@@ -124,6 +135,8 @@ type App struct {
 	taken   *memory[string, bool]
 	flights singleflight.Group
 	roots   *memory[string, bool]
+	// opened are the threads whose root this bot posted.
+	opened  *memory[string, bool]
 	members *memory[string, bool]
 	// answers are the response_urls of commands that asked for a session, by the
 	// request's ID. Another bot that opens the thread does without.
@@ -132,6 +145,11 @@ type App struct {
 	// plain routes commands and clicks, mention what addresses us and may start a
 	// session where it stands, reply what only may be meant for one.
 	plain, mention, reply *chat.Router
+
+	agents *agents
+	homes  homes
+	// shared are the channels that somebody is in with the bot.
+	shared *memory[string, map[string]bool]
 
 	filling chat.Backfill
 	// waiting are the events that wait for another try, retries how many.
@@ -166,7 +184,7 @@ func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 	}
 	a := &App{
 		cfg: cfg, dep: dep, api: newAPI(cfg, dep.HTTP), log: dep.Log.With(telemetry.KeyPlatform, workflows.PlatformSlack),
-		taken: newMemory[string, bool](), roots: newMemory[string, bool](), members: newMemory[string, bool](), answers: newMemory[string, string](),
+		taken: newMemory[string, bool](), roots: newMemory[string, bool](), opened: newMemory[string, bool](), members: newMemory[string, bool](), answers: newMemory[string, string](), shared: newMemory[string, map[string]bool](),
 		waiting: newMemory[string, bool](), retries: make(chan struct{}, maxWaiting), closing: make(chan struct{}),
 	}
 	id, _, err := a.api.identify(ctx)
@@ -174,6 +192,7 @@ func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 		return nil, err
 	}
 	a.self = id
+	a.agents = newAgents(a)
 	a.people = newPeople(a.api, id)
 	a.reader = a.newReader()
 	a.routers()
@@ -233,7 +252,12 @@ func (a *App) Run(ctx context.Context) error {
 	if a.cfg.Mode == ModeHTTP {
 		receive = a.serve
 	}
+	actx, cancel := context.WithCancel(ctx)
+	var status sync.WaitGroup
+	status.Go(func() { a.agents.run(actx) })
 	err := receive(ctx)
+	cancel()
+	status.Wait()
 	close(a.closing)
 	a.wg.Wait()
 	return err

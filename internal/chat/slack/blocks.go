@@ -35,6 +35,9 @@ type ref struct {
 	Call  int `json:"o,omitempty"`
 	// Command is what a picker or form is for.
 	Command string `json:"c,omitempty"`
+	// Workflow is the session's workflow ID where a button stands outside its
+	// thread.
+	Workflow string `json:"w,omitempty"`
 }
 
 func refOf(t workflows.Thread) ref { return ref{Thread: t.Channel + "/" + t.ID} }

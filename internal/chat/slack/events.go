@@ -53,6 +53,9 @@ var errTransient = errors.New("not taken yet")
 
 // eventsAPI takes an event and acknowledges it once it need not come again.
 func (a *App) eventsAPI(ctx context.Context, env envelope, ack ack) {
+	if a.beside(ctx, env, ack) {
+		return
+	}
 	in, ok := a.inbound(env)
 	if !ok {
 		ack(nil)
@@ -68,6 +71,35 @@ func (a *App) eventsAPI(ctx context.Context, env envelope, ack ack) {
 		ack(nil)
 	}
 	a.tryAgain(ctx, in)
+}
+
+// besideEvent is what we read of an event that is no message.
+type besideEvent struct {
+	Type     string `json:"type"`
+	User     string `json:"user"`
+	Tab      string `json:"tab"`
+	Channel  string `json:"channel"`
+	ThreadTS string `json:"thread_ts"`
+	TS       string `json:"event_ts"`
+}
+
+// beside takes events that are no messages, and reports whether this is one.
+func (a *App) beside(ctx context.Context, env envelope, ack ack) bool {
+	var o outer
+	var e besideEvent
+	if json.Unmarshal(env.Payload, &o) != nil || json.Unmarshal(o.Event, &e) != nil {
+		return false
+	}
+	switch e.Type {
+	case "app_home_opened":
+		ack(nil)
+		a.homeOpened(ctx, e.User, e.Tab)
+		return true
+	case "agent_session_stopped":
+		a.stoppedBySlack(ctx, e, ack)
+		return true
+	}
+	return false
 }
 
 // inbound decodes an event; false for what is nothing that a person wrote.

@@ -388,7 +388,7 @@ func TestEventsOfNoInterestAreAcknowledged(t *testing.T) {
 	for _, e := range []map[string]any{
 		{"type": "message", "subtype": "channel_join", "channel": general, "user": ada, "ts": "1.1"},
 		{"type": "message", "subtype": "message_deleted", "channel": general, "deleted_ts": "1.1", "ts": "1.2"},
-		{"type": "app_home_opened", "user": ada, "channel": "D1", "tab": "home"},
+		{"type": "app_home_opened", "user": ada, "channel": "D1", "tab": "messages"},
 		{"type": "something_new"},
 	} {
 		settled(w, w.fake.Raw(e))

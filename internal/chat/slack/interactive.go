@@ -52,6 +52,7 @@ type action struct {
 
 type view struct {
 	ID         string `json:"id"`
+	Type       string `json:"type"`
 	Hash       string `json:"hash"`
 	CallbackID string `json:"callback_id"`
 	Private    string `json:"private_metadata"`
@@ -127,6 +128,8 @@ func (a *App) interactive(ctx context.Context, data json.RawMessage, ack ack) {
 		ack(nil)
 		switch {
 		case len(i.Actions) == 0:
+		case i.View.Type == "home":
+			a.homePressed(ctx, i, at)
 		case i.Container.Type == "view":
 			a.pressedInView(ctx, i)
 		default:
@@ -442,6 +445,7 @@ func (a *App) submitted(ctx context.Context, i interaction, at time.Time, ack ac
 		return
 	}
 	id := i.View.ID + "/" + i.View.Hash
+	defer a.refreshHome(ctx, i.User.ID)
 	ctx, cancel := context.WithTimeout(ctx, outcomeWithin)
 	defer cancel()
 	done := make(chan *slack.ModalViewRequest, 1)

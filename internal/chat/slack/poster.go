@@ -22,7 +22,10 @@ import (
 // found again by the key in its metadata.
 type poster struct{ app *App }
 
-var _ chat.Poster = (*poster)(nil)
+var (
+	_ chat.Poster = (*poster)(nil)
+	_ chat.Rooted = (*poster)(nil)
+)
 
 // headerKey is the key under which sessions show their header; the root of a
 // thread that we open is the header.
@@ -49,6 +52,11 @@ func (p *poster) OpenThread(ctx context.Context, in workflows.OpenThreadInput) (
 		return t, nil
 	}
 	retry, since := attempt(ctx)
+	defer func() {
+		if t.ID != "" {
+			p.app.opened.put(t.Channel+"/"+t.ID, true)
+		}
+	}()
 	if retry {
 		ts, err := p.findRoot(ctx, t.Channel, in.Key, since)
 		if err != nil || ts != "" {
@@ -216,26 +224,27 @@ func (f parts) at(n int) string {
 // Post posts a message under its view's key.
 func (p *poster) Post(ctx context.Context, c chat.Content) (string, error) {
 	v := c.View
-	if v.Header != nil {
-		return p.postHeader(ctx, c)
-	}
-	if v.Turn == nil && v.Approval == nil {
+	if v.Header == nil && v.Turn == nil && v.Approval == nil {
 		return p.postText(ctx, c.Thread, markdownContent(v.Key, c.Text), payload{Key: v.Key, Version: v.Version})
 	}
-	return p.send(ctx, c.Thread, draw(c, p.groups(ctx, c), true).card(), payload{Key: v.Key, Version: v.Version})
+	ts, err := p.send(ctx, c.Thread, draw(c, p.groups(ctx, c), true).card(), payload{Key: v.Key, Version: v.Version})
+	if err == nil {
+		p.app.agents.shown(c)
+	}
+	return ts, err
 }
 
-// postHeader makes the header of our own root; under a person's message it is
-// our first reply.
-func (p *poster) postHeader(ctx context.Context, c chat.Content) (string, error) {
-	root, err := p.app.api.root(ctx, c.Thread)
-	if err != nil {
+// Root is the root of a thread that we opened. Who opened it knows; another bot
+// asks Slack.
+func (p *poster) Root(ctx context.Context, t workflows.Thread) (string, error) {
+	if ours, ok := p.app.opened.get(t.Channel+"/"+t.ID, rememberFor); ok && ours {
+		return t.ID, nil
+	}
+	root, err := p.app.api.root(ctx, t)
+	if err != nil || !p.app.isOurs(root) {
 		return "", mapped(err)
 	}
-	if p.app.isOurs(root) {
-		return root.TS, p.Edit(ctx, root.TS, c)
-	}
-	return p.send(ctx, c.Thread, draw(c, nil, true).card(), payload{Key: c.View.Key, Version: c.View.Version})
+	return root.TS, nil
 }
 
 // groups are what a card needs to mention approvers. Without them their names
@@ -379,7 +388,11 @@ func (p *poster) Edit(ctx context.Context, ref string, c chat.Content) error {
 	if v.Header == nil && v.Turn == nil && v.Approval == nil {
 		return p.editText(ctx, ref, c, key)
 	}
-	return p.update(ctx, c.Thread, ref, draw(c, p.groups(ctx, c), false).card(), key)
+	err := p.update(ctx, c.Thread, ref, draw(c, p.groups(ctx, c), false).card(), key)
+	if err == nil {
+		p.app.agents.shown(c)
+	}
+	return err
 }
 
 // editText edits an answer or notice, part by part. They do not change after

@@ -58,6 +58,7 @@ func (s starter) SendMessage(ctx context.Context, workflowID string, m workflows
 	if refused := s.app.allow(ctx, m.Author, chat.VerbRun, s.app.thread(t.Channel, "")); refused != nil {
 		return refused
 	}
+	m.Earlier = s.app.earlier(ctx, t, m.ID)
 	return s.RequestSession(ctx, workflows.SessionRequest{
 		ID: m.ID, Thread: t, Title: chat.TitleOf(m.Text.Text), Task: m, By: m.Author,
 	})

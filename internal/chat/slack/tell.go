@@ -31,6 +31,10 @@ func (a *App) whisper(ctx context.Context, t workflows.Thread, user, responseURL
 	if strings.TrimSpace(markdown) == "" {
 		return
 	}
+	if t.Channel == "" && responseURL == "" {
+		a.log.Info("A person could not be answered: no channel is known", telemetry.KeyActorID, user)
+		return
+	}
 	parts := markdownContent("private", markdown).parts
 	r := parts[0]
 	options := []slack.MsgOption{

@@ -14,6 +14,7 @@ type surface int
 const (
 	inMessage surface = iota
 	inModal
+	inHome
 )
 
 // fields are the documented fields of blocks and elements. Slack refuses others.
@@ -118,7 +119,7 @@ func (c *checker) id(n node, name, at string, seen map[string]bool, required boo
 func checkBlocks(raw []byte, where surface) (code, why string) {
 	c := &checker{fields: fields(), blockIDs: map[string]bool{}, actionIDs: map[string]bool{}}
 	most := 50
-	if where == inModal {
+	if where != inMessage {
 		most = 100
 	}
 	var l []json.RawMessage
@@ -148,6 +149,7 @@ func (c *checker) block(raw json.RawMessage, at string, where surface) {
 		kinds = append(kinds, "input")
 	}
 	n := c.node(raw, at, true, kinds...)
+	clear(c.actionIDs) // they are unique within a block
 	c.id(n, "block_id", at, c.blockIDs, false)
 	delete(c.blockIDs, "")
 	switch n.text("type") {
@@ -197,6 +199,9 @@ func (c *checker) element(raw json.RawMessage, at string, kinds ...string) {
 		c.words(n["text"], at+"/text", 75, "plain_text")
 		if utf8.RuneCountInString(n.text("value")) > 2000 {
 			c.fail("must be less than 2001 characters [json-pointer:%s/value]", at)
+		}
+		if utf8.RuneCountInString(n.text("url")) > 3000 {
+			c.fail("must be less than 3001 characters [json-pointer:%s/url]", at)
 		}
 		if s, ok := n["style"]; ok && string(s) != `"primary"` && string(s) != `"danger"` {
 			c.fail("invalid style %s [json-pointer:%s/style]", s, at)

@@ -176,6 +176,11 @@ func (s *Server) Command(user, channel, text string) Answer {
 
 // element finds a button or menu of a message by its action ID.
 func element(blocks json.RawMessage, action string) (node, string, bool) {
+	return elementWith(blocks, action, "")
+}
+
+// elementWith finds the first of that action ID whose value contains part.
+func elementWith(blocks json.RawMessage, action, part string) (node, string, bool) {
 	var list []node
 	if json.Unmarshal(blocks, &list) != nil {
 		return nil, "", false
@@ -188,7 +193,7 @@ func element(blocks json.RawMessage, action string) (node, string, bool) {
 			elements = append(elements, accessory)
 		}
 		for _, e := range elements {
-			if e.text("action_id") == action {
+			if e.text("action_id") == action && strings.Contains(e.text("value"), part) {
 				return e, b.text("block_id"), true
 			}
 		}

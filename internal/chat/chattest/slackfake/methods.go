@@ -33,6 +33,7 @@ const (
 
 func specs() map[string]spec {
 	return map[string]spec{
+		"agents.sessions.setStatus":    {tier: tier3, scope: "chat:write", do: (*Server).agentsSetStatus},
 		"apps.connections.open":        {tier: tier3, app: true, do: (*Server).connectionsOpen},
 		"auth.test":                    {do: (*Server).authTest},
 		"chat.delete":                  {tier: tier3, scope: "chat:write", do: (*Server).chatDelete},
@@ -48,6 +49,7 @@ func specs() map[string]spec {
 		"users.conversations":          {tier: tier3, do: (*Server).usersConversations},
 		"users.info":                   {tier: tier4, scope: "users:read", do: (*Server).usersInfo},
 		"views.open":                   {tier: tier4, do: (*Server).viewsOpen},
+		"views.publish":                {tier: tier4, do: (*Server).viewsPublish},
 		"views.push":                   {tier: tier4, do: (*Server).viewsPush},
 		"views.update":                 {tier: tier4, do: (*Server).viewsUpdate},
 	}
@@ -147,7 +149,7 @@ func (s *Server) usersConversations(a url.Values) (object, refusal) {
 			return s.missing(scope)
 		}
 		for _, c := range s.channels {
-			if c.kind() == kinds[t] && c.has(BotUser) && !(c.Archived && a.Get("exclude_archived") == "true") {
+			if c.kind() == kinds[t] && c.has(BotUser) && (a.Get("user") == "" || c.has(a.Get("user"))) && !(c.Archived && a.Get("exclude_archived") == "true") {
 				out = append(out, c.object())
 			}
 		}

@@ -128,6 +128,8 @@ type Server struct {
 	groups     []Group
 	messages   map[string][]*Message
 	views      map[string]*View
+	homes      map[string]*View
+	agents     map[string]AgentSession
 	viewOrder  []string
 	files      map[string]*File
 	ephemerals []Ephemeral
@@ -188,7 +190,7 @@ func New(o Options) *Server {
 	}
 	s := &Server{
 		opt: o, users: map[string]*User{}, channels: map[string]*Channel{}, messages: map[string][]*Message{},
-		views: map[string]*View{}, files: map[string]*File{}, responses: map[string]*responseURL{},
+		views: map[string]*View{}, homes: map[string]*View{}, agents: map[string]AgentSession{}, files: map[string]*File{}, responses: map[string]*responseURL{},
 		triggers: map[string]*trigger{}, failures: map[string][]*Failure{}, windows: map[string][]time.Time{},
 	}
 	s.sockets.tickets = map[string]bool{}
