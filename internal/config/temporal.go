@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 
@@ -33,7 +34,21 @@ func (c *Config) TemporalOptions() (client.Options, error) {
 	}
 	opts.HostPort = c.Temporal.Address
 	opts.Namespace = c.Temporal.Namespace
+	if onThisMachine(opts.HostPort) {
+		opts.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
+	}
 	return opts, nil
+}
+
+// onThisMachine tells addresses on which compressing requests costs processor time
+// and saves nothing.
+func onThisMachine(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // temporal resolves temporal.*, weakest first: the profile of the Temporal

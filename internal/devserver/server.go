@@ -139,6 +139,8 @@ func (s *Server) Dial(ctx context.Context, namespace string) (client.Client, err
 	}
 	c, err := client.DialContext(ctx, client.Options{
 		HostPort: s.address, Namespace: namespace, Logger: sdklog.NewStructuredLogger(s.log),
+		// Nothing is gained by compressing what stays on the machine.
+		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("dialling the embedded Temporal server: %w", err)

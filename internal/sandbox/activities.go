@@ -299,16 +299,26 @@ func (a *Activities) beat(ctx context.Context, details ...any) func() {
 
 // beatWith is beat with what the heartbeats tell of the moment.
 func (a *Activities) beatWith(ctx context.Context, details func() []any) func() {
+	return repeat(beatEvery, func() { a.heartbeat(ctx, details()...) })
+}
+
+// quiet is how long nothing is told of what may be over in a moment: a heartbeat is
+// a write of the server's, and whoever ends waits for the last one.
+const quiet = 100 * time.Millisecond
+
+// repeat calls tell soon and then every so often, until the returned function is
+// called.
+func repeat(every time.Duration, tell func()) (stop func()) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for {
-			a.heartbeat(ctx, details()...)
+		for wait := quiet; ; wait = every {
 			select {
 			case <-done:
 				return
-			case <-time.After(beatEvery):
+			case <-time.After(wait):
 			}
+			tell()
 		}
 	})
 	return func() {

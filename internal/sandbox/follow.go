@@ -65,26 +65,13 @@ func (f *follower) follow(ctx context.Context) (ExecStatus, error) {
 
 // report heartbeats with the live tail until the returned function is called.
 func (f *follower) report(ctx context.Context) func() {
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			if f.tell != nil {
-				f.tell(f.progress())
-			} else {
-				f.a.heartbeat(ctx, f.progress())
-			}
-			select {
-			case <-done:
-				return
-			case <-time.After(flushEvery):
-			}
+	return repeat(flushEvery, func() {
+		if f.tell != nil {
+			f.tell(f.progress())
+		} else {
+			f.a.heartbeat(ctx, f.progress())
 		}
 	})
-	return func() {
-		close(done)
-		wg.Wait()
-	}
 }
 
 func (f *follower) progress() workflows.ExecProgress {
@@ -98,7 +85,7 @@ func (f *follower) progress() workflows.ExecProgress {
 // stream carries one stream, from where an earlier attempt stopped. What it
 // stored last is read again, for the tail.
 func (f *follower) stream(ctx context.Context, i int, stream Stream) error {
-	stored, err := f.log.Size(ctx, f.in.ExecID, string(stream))
+	stored, err := f.stored(ctx, stream)
 	if err != nil {
 		return err
 	}
@@ -127,6 +114,14 @@ func (f *follower) stream(ctx context.Context, i int, stream Stream) error {
 	}
 	up.ended()
 	return up.flush(context.WithoutCancel(ctx))
+}
+
+// stored is how much of a stream an earlier attempt has stored.
+func (f *follower) stored(ctx context.Context, stream Stream) (int64, error) {
+	if f.first {
+		return 0, nil
+	}
+	return f.log.Size(ctx, f.in.ExecID, string(stream))
 }
 
 // seen notes new output.
@@ -287,6 +282,9 @@ func (f *follower) result(ctx context.Context, st ExecStatus) (workflows.ToolRes
 // ends reads a stream's beginning and, where it is long, its end.
 func (f *follower) ends(ctx context.Context, stream string, size int64) (head, tail string, err error) {
 	const room = MaxStreamBytes
+	if size == 0 {
+		return "", "", nil
+	}
 	data, err := f.log.ReadAt(ctx, f.in.ExecID, stream, 0, room)
 	if err != nil || size <= room {
 		return string(data), "", err

@@ -277,9 +277,7 @@ func (b *Backend) session(ctx context.Context, name string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.sweepSpares(); err != nil {
-		return nil, err
-	}
+	s.sweepSpares()
 	// A worker that died between freezing and thawing left execs frozen.
 	if err := s.thawAll(ctx); err != nil {
 		return nil, err

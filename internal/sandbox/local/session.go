@@ -31,6 +31,8 @@ type session struct {
 	spares  spares
 	// endings are channels by the IDs of execs; see [session.follow].
 	endings sync.Map
+	// finished are the IDs of execs that have their exit record.
+	finished sync.Map
 
 	closing sync.Mutex // held while the sandbox is released or removed
 }

@@ -299,18 +299,14 @@ func (p *spare) awaitBegin(ctx context.Context) error {
 	}
 }
 
-// sweepSpares removes what a killed machine left of records that were no exec's.
-func (s *session) sweepSpares() error {
-	entries, err := os.ReadDir(filepath.Join(s.dir, "execs"))
-	if err != nil {
-		return s.storeError("listing execs", err)
-	}
+// sweepSpares removes what a machine that went down has left of records that were no
+// exec's; where only the worker was killed, their harnesses do.
+func (s *session) sweepSpares() {
+	entries, _ := os.ReadDir(filepath.Join(s.dir, "execs")) // what is left does no harm
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), spareMark) {
-			if err := removeAll(filepath.Join(s.dir, "execs", e.Name())); err != nil {
-				return s.storeError("removing a record", err)
-			}
+		dir := filepath.Join(s.dir, "execs", e.Name())
+		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), spareMark) && !s.alive(dir, info.ModTime()) {
+			_ = removeAll(dir)
 		}
 	}
-	return nil
 }

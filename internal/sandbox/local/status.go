@@ -18,9 +18,17 @@ import (
 )
 
 // recorded tells whether the exec has its exit record, whole.
+// That stays so, and a session has many.
 func (s *session) recorded(id string) bool {
+	if _, ok := s.finished.Load(id); ok {
+		return true
+	}
 	done, err := s.readExit(s.record(id), &sandbox.ExecStatus{})
-	return done && err == nil
+	if done && err == nil {
+		s.finished.Store(id, struct{}{})
+		return true
+	}
+	return false
 }
 
 // Status returns how an exec stands; see [sandbox.Execs].
