@@ -133,6 +133,8 @@ func (a *App) pressedInView(ctx context.Context, i interaction) {
 	case strings.HasPrefix(act.ID, actionOutput):
 		r.Call, _ = strconv.Atoi(strings.TrimPrefix(act.ID, actionOutput)) // 0 is no call's
 		a.output(ctx, i, r)
+	case strings.HasPrefix(act.ID, chat.ButtonRevoke):
+		a.revoked(ctx, i, r)
 	case act.ID == actionFile, act.ID == actionShare:
 		a.shareFromView(ctx, i, r)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/countersign/countersign/internal/chat/chattest"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -143,4 +144,29 @@ func TestHTTPModeServesAndStops(t *testing.T) {
 	w := byHTTP(t)
 	w.app.cfg.SigningSecret = secret("")
 	require.ErrorIs(t, w.app.serve(t.Context()), ErrRefused)
+}
+
+// TestHTTPAnswersBeforeTheOutcome: Slack waits three seconds. A click is
+// acknowledged while its outcome is not known yet; an event that Temporal does not
+// take in time is refused, so that it comes again.
+func TestHTTPAnswersBeforeTheOutcome(t *testing.T) {
+	t.Parallel()
+	w := byHTTP(t)
+	ts := w.approval(w.session(), nil)
+	payload, err := w.fake.Action(grace, general, ts, workflows.ButtonApprove)
+	require.NoError(t, err)
+	data, err := json.Marshal(payload)
+	require.NoError(t, err)
+	w.sessions.slow(4 * time.Second)
+	status, _ := post(t, w, "/slack/interactions", url.Values{"payload": {string(data)}}.Encode(), nil)
+	require.Equal(t, 200, status)
+	require.Empty(t, w.sessions.Asked("Decide"), "it was answered first")
+	require.Equal(t, grace, one[workflows.Decision](w, "Decide").By.ID)
+
+	hang := make(chan struct{})
+	w.sessions.Fail = func(chattest.Call) error { <-hang; return nil }
+	t.Cleanup(func() { close(w.app.closing) })
+	status, _ = post(t, w, "/slack/events", mentionBody(t, w), nil)
+	require.Equal(t, 503, status)
+	close(hang)
 }

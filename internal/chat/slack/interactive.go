@@ -391,7 +391,7 @@ func (a *App) chosen(ctx context.Context, i interaction, c chat.Command, t workf
 		}
 		ctx, cancel := context.WithTimeout(ctx, outcomeWithin)
 		defer cancel()
-		a.updateView(ctx, vid, a.filledForm(ctx, t, c.Verb))
+		a.updateView(ctx, vid, a.filledForm(ctx, i.User.ID, t, c.Verb, id, at))
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, outcomeWithin)
@@ -400,7 +400,11 @@ func (a *App) chosen(ctx context.Context, i interaction, c chat.Command, t workf
 	a.background(ctx, answerWithin, func(ctx context.Context) { a.whisper(ctx, t, i.User.ID, i.ResponseURL, text) })
 }
 
-func (a *App) filledForm(ctx context.Context, t workflows.Thread, verb chat.Verb) slack.ModalViewRequest {
+// filledForm is what a command asks, or, for the list of grants, shows.
+func (a *App) filledForm(ctx context.Context, user string, t workflows.Thread, verb chat.Verb, id string, at time.Time) slack.ModalViewRequest {
+	if asks(verb) {
+		return a.question(ctx, user, t, verb, id, at, "")
+	}
 	st, err := a.dep.Sessions.TurnState(ctx, t.WorkflowID())
 	switch {
 	case errors.Is(err, workflows.ErrNoSession):
@@ -505,6 +509,9 @@ func (a *App) outcome(ctx context.Context, i interaction, r ref, id string, at t
 		}
 		c.Backend, c.Root, c.Model = i.View.value(inputBackend), i.View.value(inputRoot), i.View.value(inputModel)
 		c.Title = i.View.value(inputTitle)
+		if asks(c.Verb) {
+			return a.ends(ctx, i, r, id, at)
+		}
 		return said(title(c.Verb), a.carryOut(ctx, i.User.ID, c, a.refThread(r), id, at))
 	}
 	return nil
@@ -514,7 +521,7 @@ func (a *App) outcome(ctx context.Context, i interaction, r ref, id string, at t
 // end.
 func (a *App) next(ctx context.Context, i interaction, t workflows.Thread, c chat.Command, id string, at time.Time) *slack.ModalViewRequest {
 	if hasForm(c) {
-		return ptr(a.filledForm(ctx, t, c.Verb))
+		return ptr(a.filledForm(ctx, i.User.ID, t, c.Verb, id, at))
 	}
 	return said(title(c.Verb), a.carryOut(ctx, i.User.ID, c, t, id, at))
 }

@@ -142,6 +142,8 @@ func hasForm(c chat.Command) bool {
 		return c.Title == ""
 	case chat.VerbModel:
 		return c.Model == ""
+	case chat.VerbDone, chat.VerbDestroy, chat.VerbGrants:
+		return true
 	}
 	return false
 }
