@@ -41,6 +41,8 @@ type session struct {
 	cancelModel workflow.CancelFunc
 	// thinking is true while a model call is in flight.
 	thinking bool
+	// soon: the turn's card is to be brought up to date in a moment.
+	soon bool
 	// lost: the sandbox's host is dead, and the step's calls have stopped for it.
 	lost bool
 	// late: a message that came after the receipt was answered.

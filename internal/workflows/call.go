@@ -353,7 +353,7 @@ func (s *session) start(ctx workflow.Context, c *Call) {
 	s.auditCall(ctx, audit.KindExecStarted, c, audit.Entry{Exec: c.execID()})
 	v := s.callView(c)
 	v.State, v.StartedAt, v.ExecID = CallRunning, workflow.Now(ctx), c.execID()
-	s.cardChanged()
+	s.cardSoon(ctx)
 }
 
 // runTool runs the call's exec, or attaches to it, until it ends, a stop ends

@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -16,6 +17,10 @@ const (
 	priorityState    = 3
 	priorityProgress = 4
 )
+
+// cardWait is how long a card may be behind a command that has just begun. An edit
+// costs as much as the command's own two events, on every side.
+const cardWait = 150 * time.Millisecond
 
 // edit is the one edit of a message that may be in flight.
 type edit struct {

@@ -176,7 +176,7 @@ func (s *session) callModel(ctx workflow.Context) (ModelResult, error) {
 }
 
 // answered records a model's answer: its calls become the turn's next step.
-func (s *session) answered(_ workflow.Context, res ModelResult) {
+func (s *session) answered(ctx workflow.Context, res ModelResult) {
 	t := s.st.Turn
 	t.Step++
 	t.Append = nil
@@ -201,7 +201,7 @@ func (s *session) answered(_ workflow.Context, res ModelResult) {
 		t.Card.Calls = slices.Delete(t.Card.Calls, 0, 1)
 		t.Card.Folded++
 	}
-	s.cardChanged()
+	s.cardSoon(ctx)
 }
 
 // collect turns ended calls into what the next model call adds: every call gets
@@ -222,15 +222,39 @@ func (s *session) collect() {
 	t.Guides = nil
 }
 
-// cardChanged brings the turn card's view up to date with the turn.
-func (s *session) cardChanged() {
+// cardChanged brings the turn card's view up to date with the turn, and the card
+// to it.
+func (s *session) cardChanged() { s.changed(s.cardView()) }
+
+// cardSoon is cardChanged for what may be over in a moment, such as a command that
+// begins: then one edit shows both.
+func (s *session) cardSoon(ctx workflow.Context) {
+	p := s.cardView()
+	if p == nil || s.soon {
+		return
+	}
+	// An edit under way may see it already.
+	p.edit.refreshing = p.edit.refreshing || p.edit.active && p.View.Live()
+	version := p.View.Version
+	s.soon = true
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		_, _ = workflow.AwaitWithTimeout(ctx, cardWait, func() bool { return s.draining || p.View.Version != version })
+		s.soon = false
+		if p.View.Version == version {
+			s.changed(p)
+		}
+	})
+}
+
+// cardView brings the turn card's view up to date; nil where there is no card.
+func (s *session) cardView() *Post {
 	t := s.st.Turn
 	if t == nil {
-		return
+		return nil
 	}
 	p := s.post(turnKey(t))
 	if p == nil {
-		return
+		return nil
 	}
 	p.View.Turn, p.View.Thinking = &t.Card, s.thinking
 	p.View.Running = nil
@@ -244,7 +268,7 @@ func (s *session) cardChanged() {
 			p.View.Running = append(p.View.Running, v.ExecID)
 		}
 	}
-	s.changed(p)
+	return p
 }
 
 // done ends a turn with its answer; then the workspace is snapshotted.
