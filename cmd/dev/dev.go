@@ -115,6 +115,7 @@ func (d *dev) startTemporal(ctx context.Context) error {
 	}
 	o := devserver.Options{
 		DataDir: d.dir.Path(), FrontendPort: port, SearchAttributes: workerapp.SearchAttributes(), Log: d.log,
+		Versions: d.config.Worker.BuildID != "",
 	}
 	s, err := devserver.Start(ctx, o)
 	if errors.Is(err, devserver.ErrPortTaken) {

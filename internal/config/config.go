@@ -80,7 +80,8 @@ type Blob struct {
 
 // Worker bounds what one cmd/worker holds.
 type Worker struct {
-	CachedSessions int `key:"cached_sessions" default:"500" doc:"Sessions that a worker keeps in memory at most; one that is not there is replayed from its history when it is needed, within milliseconds."`
+	BuildID        string `key:"build_id" default:"" shown:"none: workers are not told apart" doc:"Version of the worker's code, such as a release or a commit. With it a session finishes its turn on the version that began it and goes on on the current one, which “worker versions use” sets (upgrading.md)."`
+	CachedSessions int    `key:"cached_sessions" default:"500" doc:"Sessions that a worker keeps in memory at most; one that is not there is replayed from its history when it is needed, within milliseconds."`
 }
 
 // Drain is how a worker or bot stops.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,9 @@ func (c *Config) finish() Faults {
 		k.fault("blob.url", "is not a URL with a scheme such as file:///path")
 	}
 	k.atLeastOne("worker.cached_sessions", c.Worker.CachedSessions)
+	if b := c.Worker.BuildID; b != "" && !buildID.MatchString(b) {
+		k.fault("worker.build_id", "%q is not 1 to 100 letters, digits, dots, dashes and underscores", b)
+	}
 	c.checkModel(k)
 	c.checkMCP(k)
 	c.checkSandbox(k)
@@ -242,3 +246,6 @@ func (c *Config) checkDiscord(k *checker) {
 		k.fault("discord.public_key", "interactions over HTTP need one")
 	}
 }
+
+// buildID is what a worker's version may be called.
+var buildID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)

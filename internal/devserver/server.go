@@ -59,6 +59,9 @@ type Options struct {
 	// SearchAttributes are registered in each of the namespaces, also where the
 	// namespace exists already and lacks one.
 	SearchAttributes map[string]enumspb.IndexedValueType
+	// Versions lets worker versions be served, which takes workers of the server's
+	// own in each namespace.
+	Versions bool
 	// Retention is how long a closed workflow can be looked up; 0 means 30 days.
 	Retention time.Duration
 	// Log gets the server's warnings and errors; nil drops them.

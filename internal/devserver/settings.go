@@ -24,9 +24,12 @@ func dynamicSettings(o Options) dynamicconfig.StaticClient {
 		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): one(200),
 		// An attribute that cmd/worker has just added can be used at once.
 		dynamicconfig.ForceSearchAttributesCacheRefreshOnRead.Key(): one(true),
-		// The server's own workers (schedules, batch jobs) for each namespace are
-		// not used, and each holds pollers.
+		// The server's own workers (schedules, batch jobs, worker versions) for each
+		// namespace are not used by default, and each holds pollers.
 		dynamicconfig.WorkerPerNamespaceWorkerCount.Key(): one(0),
+	}
+	if o.Versions {
+		s[dynamicconfig.WorkerPerNamespaceWorkerCount.Key()] = one(1)
 	}
 	if o.InMemory {
 		// Tests continue as new many times a second; a server lets one run last a

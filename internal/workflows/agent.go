@@ -160,13 +160,13 @@ func TitleOf(task string) string {
 func (s *session) run(ctx workflow.Context, in AgentInput) error {
 	for {
 		err := workflow.Await(ctx, func() bool {
-			return s.wanted || s.aged(ctx) || s.st.Destroy != nil || s.st.PauseBy != nil || s.st.Switch != nil || s.st.Turn != nil || len(s.st.Queue) > 0
+			return s.wanted || s.aged(ctx) || s.outdated(ctx) || s.st.Destroy != nil || s.st.PauseBy != nil || s.st.Switch != nil || s.st.Turn != nil || len(s.st.Queue) > 0
 		})
 		if err != nil {
 			return err
 		}
 		switch {
-		case s.wanted, s.aged(ctx):
+		case s.wanted, s.aged(ctx), s.outdated(ctx):
 			return s.continueAsNew(ctx, in)
 		case s.st.Turn != nil:
 			s.turn(ctx)
@@ -235,7 +235,12 @@ func (s *session) continueAsNew(ctx workflow.Context, in AgentInput) error {
 	s.drop()
 	in.State = s.st
 	in.Request.Task.Text, in.Request.Task.Earlier, in.Joined = TextRef{}, nil, nil
-	return workflow.NewContinueAsNewError(ctx, WorkflowTypeAgent, in)
+	if s.st.Turn != nil {
+		s.st.Outdated = s.st.Outdated || workflow.GetInfo(ctx).GetTargetWorkerDeploymentVersionChanged()
+		return workflow.NewContinueAsNewError(ctx, WorkflowTypeAgent, in)
+	}
+	s.st.Outdated = false
+	return workflow.NewContinueAsNewErrorWithOptions(ctx, toCurrentVersion, WorkflowTypeAgent, in)
 }
 
 func (s *session) editing() bool {
@@ -265,6 +270,7 @@ func (s *session) receive(ctx workflow.Context) {
 		c.Receive(ctx, &d)
 		s.destroy(ctx, d)
 	})
+	sel.AddReceive(workflow.GetSignalChannel(ctx, SignalCheckVersion), wake(ctx))
 	takeAll(ctx, sel, &s.draining)
 }
 
@@ -305,6 +311,7 @@ func (s *session) drainSignals(ctx workflow.Context) {
 		}
 		s.destroy(ctx, d)
 	}
+	drainWakes(ctx)
 }
 
 // take queues a message, once.

@@ -107,7 +107,7 @@ func (m *Manager) Workflow(ctx workflow.Context, in ManagerInput) error {
 	for _, o := range s.st.Opening {
 		s.open(ctx, o)
 	}
-	err := workflow.Await(ctx, func() bool { return s.shutdown || s.wanted && s.openingSize() <= maxOpening })
+	err := workflow.Await(ctx, func() bool { return s.shutdown || (s.wanted || s.outdated(ctx)) && s.openingSize() <= maxOpening })
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (m *Manager) Workflow(ctx workflow.Context, in ManagerInput) error {
 			return err
 		}
 	}
-	return workflow.NewContinueAsNewError(ctx, WorkflowTypeManager, ManagerInput{State: s.st})
+	return workflow.NewContinueAsNewErrorWithOptions(ctx, toCurrentVersion, WorkflowTypeManager, ManagerInput{State: s.st})
 }
 
 // idle waits until nothing is in hand.
@@ -197,6 +197,7 @@ func (s *manager) receive(ctx workflow.Context) {
 		c.Receive(ctx, nil)
 		s.shutdown = true
 	})
+	sel.AddReceive(workflow.GetSignalChannel(ctx, SignalCheckVersion), wake(ctx))
 	takeAll(ctx, sel, &s.draining)
 }
 
@@ -224,6 +225,7 @@ func (s *manager) drainSignals(ctx workflow.Context) {
 		}
 		s.snapshot(ctx, u)
 	}
+	drainWakes(ctx)
 }
 
 // request takes a request from chat: a new session, or a message for one that

@@ -20,6 +20,10 @@ const (
 	SignalSendMessage = "send_message"
 	SignalSetTitle    = "set_title"
 	SignalDestroy     = "destroy"
+	// SignalCheckVersion, to sessions and managers alike, only wakes: what is at rest
+	// on another worker version than the current one then moves to that. It has no
+	// input.
+	SignalCheckVersion = "check_version"
 
 	UpdateDecideApproval = "decide_approval"
 	UpdateCancelTurn     = "cancel_turn"
@@ -57,6 +61,10 @@ const (
 
 	QueryListSessions = "list_sessions"
 )
+
+// Deployment is the name of the worker deployment whose versions serve
+// TaskQueueReasoning, where workers have a build ID.
+const Deployment = "countersign"
 
 // Activity names. Each lives with what it drives: chat activities are served by
 // bots on a chat queue, the rest by workers.

@@ -54,6 +54,8 @@ type State struct {
 	Model     string `json:"model"`
 
 	Seen Seen `json:"seen"`
+	// Outdated: another worker version has become current during the turn.
+	Outdated bool `json:"outdated,omitempty"`
 	// Answered are the last updates' answers.
 	Answered []Answered `json:"answered,omitempty"`
 	Queue    []Message  `json:"queue,omitempty"`

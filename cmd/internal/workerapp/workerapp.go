@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/countersign/countersign/cmd/internal/process"
 	"github.com/countersign/countersign/internal/agent/mcptools"
@@ -130,6 +131,7 @@ type part struct {
 
 func (a *App) workerOptions(p part) worker.Options {
 	return worker.Options{
+		DeploymentOptions:            a.version(p),
 		DisableWorkflowWorker:        !p.workflows,
 		WorkerStopTimeout:            a.Config.Drain.Within,
 		Interceptors:                 []interceptor.WorkerInterceptor{process.Drain(a.Config.Drain.Within / 2)},
@@ -144,6 +146,19 @@ func (a *App) workerOptions(p part) worker.Options {
 			default:
 			}
 		},
+	}
+}
+
+// version is the worker's version where sessions are pinned to one: on the queue of
+// workflows. Sandboxes are served by whoever reaches them.
+func (a *App) version(p part) worker.DeploymentOptions {
+	if a.Config.Worker.BuildID == "" || !p.workflows {
+		return worker.DeploymentOptions{}
+	}
+	return worker.DeploymentOptions{
+		UseVersioning:             true,
+		Version:                   worker.WorkerDeploymentVersion{DeploymentName: workflows.Deployment, BuildID: a.Config.Worker.BuildID},
+		DefaultVersioningBehavior: workflow.VersioningBehaviorPinned,
 	}
 }
 
