@@ -54,11 +54,43 @@ func (d *Delivery) OpenThread(ctx context.Context, in workflows.OpenThreadInput)
 	defer stop()
 	in.Title = d.Mask.Text(in.Title)
 	t, err := d.Poster.OpenThread(ctx, in)
+	var refused *Error
+	if errors.Is(err, ErrThreadGone) && errors.As(err, &refused) && ctx.Err() == nil {
+		return t, temporal.NewNonRetryableApplicationError(refused.Text(), workflows.ErrTypeThreadGone, err)
+	}
 	if err != nil {
 		return t, d.fail(ctx, "opening the thread", err)
 	}
 	return t, nil
 }
+
+// ShowNotStarted says in a thread that was opened why no session runs there: where
+// its header would be.
+func (d *Delivery) ShowNotStarted(ctx context.Context, in workflows.NotStartedInput) error {
+	stop := beat(ctx, nil)
+	defer stop()
+	c := masked(d.Mask, Content{
+		WorkflowID: in.Thread.WorkflowID(), Thread: in.Thread,
+		View: workflows.MessageView{Key: headerKey, Kind: workflows.KindHeader, Version: 1, Header: &workflows.HeaderView{
+			Title: in.Title, By: in.By, Liveness: workflows.LivenessDestroyed, NotStarted: true, Notice: in.Text,
+		}},
+	})
+	root, err := d.root(ctx, c)
+	switch {
+	case err != nil:
+	case root != "":
+		err = d.Poster.Edit(ctx, root, c)
+	default:
+		_, err = d.Poster.Post(ctx, c)
+	}
+	if err != nil {
+		return d.fail(ctx, "saying that the session did not start", err)
+	}
+	return nil
+}
+
+// headerKey is the key of a session's header.
+const headerKey = "header"
 
 // PostMessage posts one message, once: a retry looks for the key first, and an
 // attempt that may have raced another looks again and deletes the extra copy.

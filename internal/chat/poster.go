@@ -59,7 +59,9 @@ type Limits struct {
 type Poster interface {
 	// OpenThread posts the root of a new session's thread under in.Key, unless
 	// it is there, and returns the thread with its ID. Where a person's message
-	// is the root there is nothing to post.
+	// is the root there is nothing to post. Where no thread can be opened for as
+	// long as nobody changes something it returns [ErrThreadGone] with an [*Error]
+	// that says why, tells who asked, and leaves no root that says otherwise.
 	OpenThread(ctx context.Context, in workflows.OpenThreadInput) (workflows.Thread, error)
 	// Find returns our messages in the thread that were posted under key since
 	// the given time, oldest first. For the header's key, a root of ours counts.

@@ -70,6 +70,9 @@ func (s Style) Liveness(h workflows.HeaderView) string {
 	case workflows.LivenessPaused:
 		return "‖ paused"
 	case workflows.LivenessDestroyed:
+		if h.NotStarted {
+			return "■ not started"
+		}
 		if h.DestroyedAt.IsZero() {
 			return "■ destroyed"
 		}

@@ -13,6 +13,16 @@ type OpenThreadInput struct {
 	Parent string `json:"parent,omitempty"`
 }
 
+// NotStartedInput asks a bot to say in a thread that was opened why no session runs
+// there: in the place of its header.
+type NotStartedInput struct {
+	Thread Thread `json:"thread"`
+	Title  string `json:"title"`
+	By     Actor  `json:"by"`
+	// Text says what happened and what to do.
+	Text string `json:"text"`
+}
+
 // PostInput asks a bot to post the message Key of the session. The bot reads
 // what to post by [QueryMessage], looks for the key first and posts at most once.
 type PostInput struct {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
@@ -350,7 +351,7 @@ func (s *manager) start(ctx workflow.Context, o *Opening) {
 		Thread: r.Thread, Key: "root-" + r.ID, Title: r.Title, By: r.By, Parent: o.Parent,
 	}).Get(ctx, &thread)
 	if err != nil {
-		s.answer(ctx, o, SessionResult{Outcome: Outcome{OutcomeRefused, "The thread could not be opened: " + sentenceOf(err)}})
+		s.answer(ctx, o, SessionResult{Outcome: Outcome{OutcomeRefused, o.failed() + sentenceOf(err)}})
 		return
 	}
 	r.Thread = thread
@@ -367,7 +368,9 @@ func (s *manager) start(ctx workflow.Context, o *Opening) {
 	err = child.GetChildWorkflowExecution().Get(ctx, nil)
 	started := temporal.IsWorkflowExecutionAlreadyStartedError(err)
 	if err != nil && !started {
-		s.answer(ctx, o, SessionResult{Outcome: Outcome{OutcomeRefused, "The session could not be started."}})
+		workflow.GetLogger(ctx).Error("Session could not be started", "workflow_id", id, "error", err)
+		s.answer(ctx, o, SessionResult{Outcome: Outcome{OutcomeRefused, o.failed() + notStarted}})
+		s.showNotStarted(ctx, r)
 		return
 	}
 	if started {
@@ -390,6 +393,37 @@ func (o *Opening) fitting() int {
 		}
 	}
 	return len(o.Joined)
+}
+
+// failed begins the sentence that a request gets whose session does not start.
+func (o *Opening) failed() string {
+	if o.Parent != "" {
+		return "The fork was not made. "
+	}
+	return "The session was not started. "
+}
+
+// notStarted is said where Temporal did not start a session.
+const notStarted = "Nothing has run. Ask again; if it fails again, tell whoever runs Countersign."
+
+// showWithin bounds the attempts to say in a thread that its session did not start.
+const showWithin = 10 * time.Minute
+
+// showNotStarted says in a thread that was opened that its session did not start:
+// else its root would say for ever that it is opening.
+func (s *manager) showNotStarted(ctx workflow.Context, r *SessionRequest) {
+	ctx = postOptions(ctx, r.Thread.PostQueue(), priorityApproval, r.Thread.postKey())
+	ctx = workflow.WithScheduleToCloseTimeout(ctx, showWithin)
+	title := r.Title
+	if title == "" {
+		title = TitleOf(r.Task.Text.Text)
+	}
+	err := workflow.ExecuteActivity(ctx, ActivityShowNotStarted, NotStartedInput{
+		Thread: r.Thread, Title: title, By: r.By, Text: "This session could not be started. " + notStarted,
+	}).Get(ctx, nil)
+	if err != nil {
+		workflow.GetLogger(ctx).Error("Thread does not say that its session did not start", "error", err)
+	}
 }
 
 // started records a session that runs; before says that it did so already.

@@ -72,6 +72,8 @@ const (
 	ActivityOpenThread  = "OpenThread"
 	ActivityPostMessage = "PostMessage"
 	ActivityEditMessage = "EditMessage"
+	// ActivityShowNotStarted makes a thread say why its session did not start.
+	ActivityShowNotStarted = "ShowNotStarted"
 	// ActivityCheckMembership is served by bots, as the platform knows people.
 	ActivityCheckMembership = "CheckMembership"
 

@@ -87,8 +87,10 @@ type HeaderView struct {
 	Liveness      string    `json:"liveness"`
 	Waiting       int       `json:"waiting,omitempty"`
 	DestroyedAt   time.Time `json:"destroyed_at,omitzero"`
-	Parent        string    `json:"parent,omitempty"`
-	Usage         Usage     `json:"usage,omitzero"`
+	// NotStarted is true where the session never ran; Liveness is destroyed then.
+	NotStarted bool   `json:"not_started,omitempty"`
+	Parent     string `json:"parent,omitempty"`
+	Usage      Usage  `json:"usage,omitzero"`
 	// Notice is a standing honest sentence, such as that the sandbox is not isolated.
 	Notice string `json:"notice,omitempty"`
 }

@@ -123,12 +123,15 @@ type App struct {
 	self identity
 	log  *slog.Logger
 
-	people  *people
-	places  *memory[channel]
-	walls   *memory[channel]
-	taken   *memory[taken]
-	hinted  *memory[bool]
-	named   *memory[bool]
+	people *people
+	places *memory[channel]
+	walls  *memory[channel]
+	taken  *memory[taken]
+	hinted *memory[bool]
+	named  *memory[bool]
+	// asked are the tokens of commands that asked for a session, by the request's ID.
+	// Another bot that opens the thread does without.
+	asked   *memory[string]
 	roots   *memory[bool]
 	entity  *regexp.Regexp
 	flights singleflight.Group
@@ -172,7 +175,7 @@ func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 	}
 	a := &App{
 		cfg: cfg, dep: dep, api: client, log: dep.Log.With(telemetry.KeyPlatform, workflows.PlatformDiscord),
-		places: newMemory[channel](), walls: newMemory[channel](), taken: newMemory[taken](), hinted: newMemory[bool](), named: newMemory[bool](), roots: newMemory[bool](),
+		places: newMemory[channel](), walls: newMemory[channel](), taken: newMemory[taken](), hinted: newMemory[bool](), named: newMemory[bool](), asked: newMemory[string](), roots: newMemory[bool](),
 		work: make(chan struct{}, handlers), waiting: newMemory[bool](), retries: make(chan struct{}, maxWaiting),
 		closing: make(chan struct{}), entity: regexp.MustCompile(entityPattern),
 	}

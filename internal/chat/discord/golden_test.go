@@ -86,6 +86,10 @@ func TestHeaderGolden(t *testing.T) {
 	add("destroyed", func(h *workflows.HeaderView) {
 		h.Liveness, h.DestroyedAt = workflows.LivenessDestroyed, clock(t, "15:40:00")
 	})
+	add("not started", func(h *workflows.HeaderView) {
+		h.Liveness, h.NotStarted, h.Notice = workflows.LivenessDestroyed, true, "This session could not be started. Ask again."
+		h.Backend, h.Workspace, h.Model, h.Usage = "", "", "", workflows.Usage{}
+	})
 	add("a hostile title", func(h *workflows.HeaderView) {
 		h.Title = "@everyone *bold* :bomb: <@" + grace + "> & " + strings.Repeat("long ", 60)
 	})

@@ -2,9 +2,9 @@ package discord
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,7 +25,7 @@ func (p *poster) OpenThread(ctx context.Context, in workflows.OpenThreadInput) (
 	if ours {
 		id, err := p.rootOf(ctx, in)
 		if err != nil {
-			return t, err
+			return t, p.notOpened(ctx, in, err)
 		}
 		t.ID = id
 	} else if place, err := p.app.lookUpPlace(ctx, t.ID); err != nil || place.ID != "" {
@@ -35,11 +35,87 @@ func (p *poster) OpenThread(ctx context.Context, in workflows.OpenThreadInput) (
 		return t, mapped(err)
 	}
 	err := p.openFrom(ctx, t, in)
-	if err != nil && ours && errors.Is(err, chat.ErrThreadGone) {
-		p.couldNotOpen(ctx, t, in, err)
+	if err == nil {
+		return t, nil
 	}
-	return t, err
+	if refused := noThread(err); refused != nil && ours {
+		p.sayOnRoot(ctx, t, in, refused)
+	}
+	return t, p.notOpened(ctx, in, err)
 }
+
+// noThread says why Discord opens no thread in a channel for as long as nobody
+// changes something; nil where another try may do it.
+func noThread(err error) *chat.Error {
+	e := &chat.Error{Kind: chat.KindConflict, Code: "no_thread", Hint: "Use another channel."}
+	switch {
+	case is(err, discordgo.ErrCodeMissingAccess, discordgo.ErrCodeMissingPermissions):
+		e.Message, e.Hint = "Countersign may not write or open threads in this channel.", "Whoever manages the server can let it, see `cmd/bot doctor`; or use another channel."
+	case is(err, discordgo.ErrCodeUnknownChannel, discordgo.ErrCodeUnknownGuild):
+		e.Message = "The channel is gone."
+	case is(err, discordgo.ErrCodeUnknownMessage):
+		e.Message, e.Hint = "The message to open the thread from was deleted.", "Ask again."
+	case is(err, discordgo.ErrCodeMaximumNumberOfActiveThreadsReached, discordgo.ErrCodeMaximumNumberOfActiveAnnouncementThreadsReached):
+		e.Message, e.Hint = "This server has as many active threads as Discord allows.", "Archive some, and ask again."
+	case code(err) != 0 && status(err) >= 400 && status(err) < 500 && status(err) != http.StatusUnauthorized && status(err) != http.StatusTooManyRequests:
+		e.Message = "Discord does not open a thread in this channel (code " + strconv.Itoa(code(err)) + ")."
+	default:
+		return nil
+	}
+	return e
+}
+
+// notOpened tells who asked that no thread could be opened, and makes the error of
+// what is final.
+func (p *poster) notOpened(ctx context.Context, in workflows.OpenThreadInput, err error) error {
+	refused := noThread(err)
+	if refused == nil {
+		return mapped(err)
+	}
+	p.tellAsker(ctx, in, refused)
+	return fmt.Errorf("%w: %w: %w", chat.ErrThreadGone, refused, err)
+}
+
+// tellAsker tells who asked, alone, why no session starts: as the answer to the
+// command, or else in a direct message. Who asked for a copy has it as the answer to
+// that.
+func (p *poster) tellAsker(ctx context.Context, in workflows.OpenThreadInput, why *chat.Error) {
+	if in.Parent != "" || !isID(in.By.ID) {
+		return
+	}
+	ctx, cancel := limit(context.WithoutCancel(ctx), tellWithin)
+	defer cancel()
+	m := outgoing{
+		Content:  cut("Nothing was started. "+escape(why.Text())+"\n> "+escape(cut(chat.Shown(in.Title), lineShown)), shownText),
+		Mentions: noMentions(), Flags: flagEphemeral | flagNoPreviews,
+	}
+	if token, ok := p.app.asked.get(strings.TrimPrefix(in.Key, rootKey), tokenLives); ok {
+		err := persist(ctx, func() error {
+			return p.app.api.call(ctx, http.MethodPost, "/webhooks/"+p.app.self.App+"/"+token, m, nil)
+		})
+		if err == nil {
+			return
+		}
+		p.app.log.Info("Who asked takes no answer any more; it is sent as a direct message", telemetry.KeyActorID, in.By.ID, telemetry.KeyError, err)
+	}
+	m.Flags = flagNoPreviews
+	var direct channel
+	err := persist(ctx, func() error {
+		return p.app.api.call(ctx, http.MethodPost, "/users/@me/channels", map[string]string{"recipient_id": in.By.ID}, &direct)
+	})
+	if err == nil {
+		m.Nonce, m.Enforce = nonce(in.Thread, "not-opened-"+in.Key, 0, false), true
+		err = persist(ctx, func() error {
+			return p.app.api.call(ctx, http.MethodPost, "/channels/"+direct.ID+"/messages", m, nil)
+		})
+	}
+	if err != nil {
+		p.app.log.Error("A person could not be answered", telemetry.KeyChannelID, in.Thread.Channel, telemetry.KeyActorID, in.By.ID, telemetry.KeyError, err)
+	}
+}
+
+// rootKey begins the key of a root; the request's ID follows.
+const rootKey = "root-"
 
 // rootOf posts the root under its key, unless it is there, and returns its ID.
 func (p *poster) rootOf(ctx context.Context, in workflows.OpenThreadInput) (string, error) {
@@ -48,7 +124,7 @@ func (p *poster) rootOf(ctx context.Context, in workflows.OpenThreadInput) (stri
 	if retry {
 		found, err := p.find(ctx, t.Channel, in.Key, since)
 		if err != nil {
-			return "", mapped(err)
+			return "", err
 		}
 		if len(found) > 0 {
 			return found[0].id, nil
@@ -66,16 +142,8 @@ func (p *poster) openFrom(ctx context.Context, t workflows.Thread, in workflows.
 	name := threadName(in.Title)
 	err := p.app.api.call(ctx, http.MethodPost, "/channels/"+t.Channel+"/messages/"+t.ID+"/threads",
 		map[string]any{"name": name, "auto_archive_duration": maxActive}, nil)
-	switch {
-	case is(err, discordgo.ErrCodeThreadAlreadyCreatedForThisMessage):
-	case is(err, discordgo.ErrCodeUnknownMessage):
-		return fmt.Errorf("%w: the message to open it from was deleted", chat.ErrThreadGone)
-	case is(err, discordgo.ErrCodeMaximumNumberOfActiveThreadsReached, discordgo.ErrCodeMaximumNumberOfActiveAnnouncementThreadsReached):
-		return fmt.Errorf("%w: this server has as many active threads as Discord allows; archive some", chat.ErrThreadGone)
-	case is(err, discordgo.ErrCodeMissingAccess, discordgo.ErrCodeMissingPermissions):
-		return fmt.Errorf("%w: the bot may not open threads in this channel", chat.ErrThreadGone)
-	case err != nil:
-		return mapped(err)
+	if err != nil && !is(err, discordgo.ErrCodeThreadAlreadyCreatedForThisMessage) {
+		return err
 	}
 	if isID(in.By.ID) && in.Thread.ID == "" {
 		// Who asked by a command is no member of the thread yet.
@@ -107,15 +175,14 @@ func (p *poster) rename(ctx context.Context, t workflows.Thread, title string) {
 	}
 }
 
-// couldNotOpen says on a root why no thread was opened from it.
-func (p *poster) couldNotOpen(ctx context.Context, t workflows.Thread, in workflows.OpenThreadInput, err error) {
-	reason := "the thread could not be opened"
-	if after, ok := strings.CutPrefix(err.Error(), chat.ErrThreadGone.Error()+": "); ok {
-		reason = after
-	}
-	text := rootText(in, "not opened: "+escape(reason)) + markOf(in.Key, 0, 1).String()
-	if err := p.app.api.call(ctx, http.MethodPatch, "/channels/"+t.Channel+"/messages/"+t.ID,
-		edit{Content: text, Mentions: noMentions(), Components: []component{}, Flags: flagNoPreviews}, nil); err != nil {
+// sayOnRoot says on a root why no thread was opened from it.
+func (p *poster) sayOnRoot(ctx context.Context, t workflows.Thread, in workflows.OpenThreadInput, why *chat.Error) {
+	text := cut(rootText(in, "not started. "+escape(why.Text())), shownText) + markOf(in.Key, 0, 1).String()
+	err := persist(ctx, func() error {
+		return p.app.api.call(ctx, http.MethodPatch, "/channels/"+t.Channel+"/messages/"+t.ID,
+			edit{Content: text, Mentions: noMentions(), Components: []component{}, Flags: flagNoPreviews}, nil)
+	})
+	if err != nil {
 		p.app.log.Warn("Root could not be edited", telemetry.KeyError, err)
 	}
 }

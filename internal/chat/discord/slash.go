@@ -92,6 +92,9 @@ func (c *call) run(ctx context.Context, cmd chat.Command, t workflows.Thread) st
 			return text
 		}
 	}
+	if t.ID == "" {
+		c.app.asked.put(c.i.ID, c.i.Token) // whoever opens the thread may have to say why not
+	}
 	octx, cancel := limit(ctx, outcomeWithin)
 	defer cancel()
 	reply, err := c.app.mention.Do(c.asked(octx), c.event(octx, t), cmd)

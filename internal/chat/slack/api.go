@@ -221,13 +221,43 @@ func threadGone() []string {
 	return []string{"thread_not_found", "channel_not_found", "is_archived", "cannot_reply_to_message"}
 }
 
-// noRoot are the refusals of a new thread's root that stay until somebody changes
-// the channel (docs.slack.dev/reference/methods/chat.postMessage). What a session
-// that runs has to say waits for that instead.
-func noRoot() []string {
+// passing are the errors of chat.postMessage that may be over at the next try, or
+// that somebody is about to mend for all sessions alike: the token's
+// (docs.slack.dev/reference/methods/chat.postMessage). Every other one refuses a
+// new thread's root until somebody changes the channel. What a session that runs has
+// to say waits for that instead.
+func passing() []string {
 	return []string{
-		"not_in_channel", "restricted_action", "restricted_action_read_only_channel", "restricted_action_thread_only_channel",
+		"", "internal_error", "fatal_error", "service_unavailable", "request_timeout", "ratelimited", "rate_limited", "accesslimited",
+		"message_limit_exceeded", "team_added_to_org", "unknown_error",
+		"invalid_auth", "not_authed", "token_expired", "token_revoked", "account_inactive",
 	}
+}
+
+// noRoot says why Slack takes no new thread in a channel.
+func (a *App) noRoot(code string) *chat.Error {
+	e := &chat.Error{Kind: chat.KindConflict, Code: "no_thread", Hint: "Use another channel, or a direct message to the bot."}
+	switch code {
+	case "not_in_channel", "channel_not_found":
+		e.Message, e.Hint = "Countersign is not in this channel.", "Invite it with `/invite @"+a.self.UserName+"` and ask again."
+	case "is_archived":
+		e.Message = "This channel is archived."
+	case "restricted_action":
+		e.Message = "Slack does not let Countersign post in this channel: who may post here is restricted."
+	case "restricted_action_read_only_channel":
+		e.Message = "This channel is read-only."
+	case "restricted_action_thread_only_channel":
+		e.Message, e.Hint = "In this channel only replies may be posted, so no thread can be begun.", "Mention the bot in a thread, or use another channel."
+	case "restricted_action_non_threadable_channel":
+		e.Message = "This channel has no threads, and a session is one."
+	case "missing_scope", "no_permission":
+		e.Message, e.Hint = "The Slack app lacks a permission to post here.", "Whoever runs Countersign finds out which with `cmd/bot doctor`."
+	case "thread_not_found", "cannot_reply_to_message", "message_not_found":
+		e.Message, e.Hint = "The message to begin the thread from is gone.", "Ask again."
+	default:
+		e.Message = "Slack did not take the thread's first message (" + code + ")."
+	}
+	return e
 }
 
 func messageGone() []string {

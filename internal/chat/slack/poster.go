@@ -66,11 +66,11 @@ func (p *poster) OpenThread(ctx context.Context, in workflows.OpenThreadInput) (
 	}
 	began := time.Now()
 	ts, err := p.postRoot(ctx, in)
-	if slices.Contains(noRoot(), code(err)) && !errors.Is(err, chat.ErrThreadGone) {
-		err = fmt.Errorf("%w: %w", chat.ErrThreadGone, err)
-	}
-	if errors.Is(err, chat.ErrThreadGone) {
-		p.couldNotOpen(ctx, in, err)
+	var limited *chat.RateLimitedError
+	if errors.Is(err, chat.ErrThreadGone) || !slices.Contains(passing(), code(err)) && !errors.As(err, &limited) {
+		refused := p.app.noRoot(code(err))
+		p.couldNotOpen(ctx, in, refused)
+		return t, fmt.Errorf("%w: %w: %w", chat.ErrThreadGone, refused, err)
 	}
 	if err != nil {
 		return t, err
@@ -92,21 +92,15 @@ func (p *poster) OpenThread(ctx context.Context, in workflows.OpenThreadInput) (
 
 // couldNotOpen tells who asked by a command, alone, why no session starts: no
 // thread will show it. Who asked for a copy has it as the answer to that.
-func (p *poster) couldNotOpen(ctx context.Context, in workflows.OpenThreadInput, err error) {
+func (p *poster) couldNotOpen(ctx context.Context, in workflows.OpenThreadInput, why *chat.Error) {
 	if in.Parent != "" || in.By.ID == "" {
 		return
 	}
 	p.app.members.forget(in.Thread.Channel)
-	text := "The session's thread could not be opened in this channel; nothing was started. Slack says: " + code(err) + "."
-	switch code(err) {
-	case "not_in_channel", "channel_not_found":
-		text = p.app.inviteMe()
-	case "is_archived":
-		text = archived
-	}
 	url, _ := p.app.answers.get(strings.TrimPrefix(in.Key, rootKey), rememberFor)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
 	defer cancel()
+	text := "Nothing was started. " + why.Text() + "\n\n> " + strings.ReplaceAll(chat.Shown(cut(in.Title, 200)), "\n", " ")
 	p.app.whisper(ctx, p.app.thread(in.Thread.Channel, ""), in.By.ID, url, text)
 }
 

@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,8 +55,12 @@ func TestAskersAreToldThatTheThreadCouldNotBeOpened(t *testing.T) {
 	for name, c := range map[string]struct{ code, want string }{
 		"removed meanwhile":  {"not_in_channel", "`/invite @countersign`"},
 		"hidden meanwhile":   {"channel_not_found", "`/invite @countersign`"},
-		"archived meanwhile": {"is_archived", "archived; nothing was started"},
-		"may not post":       {"restricted_action", "restricted_action"},
+		"archived meanwhile": {"is_archived", "Nothing was started. This channel is archived."},
+		"may not post":       {"restricted_action", "who may post here is restricted"},
+		"read-only":          {"restricted_action_read_only_channel", "read-only"},
+		"replies only":       {"restricted_action_thread_only_channel", "Mention the bot in a thread"},
+		"no threads":         {"restricted_action_non_threadable_channel", "has no threads"},
+		"unknown":            {"something_new", "something_new"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -84,11 +89,64 @@ func TestAnotherBotTellsThatTheThreadCouldNotBeOpened(t *testing.T) {
 	w.fake.Fail("chat.postMessage", slackfake.Failure{Code: "restricted_action", Times: 2})
 	_, err := w.app.Poster().OpenThread(t.Context(), in)
 	require.ErrorIs(t, err, chat.ErrThreadGone)
-	require.Contains(t, w.toldOnly(ada), "could not be opened")
+	require.Contains(t, w.toldOnly(ada), "who may post here is restricted")
 	in.Parent = w.app.thread(general, "1.1").WorkflowID()
 	_, err = w.app.Poster().OpenThread(t.Context(), in)
 	require.ErrorIs(t, err, chat.ErrThreadGone)
 	require.Len(t, w.fake.Ephemerals(ada), 1, "who asked for a copy is answered by the manager")
+}
+
+// Somebody whom Slack shows nothing in the channel has it as a direct message.
+func TestWhoCannotBeReachedInTheChannelIsWrittenTo(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true})
+	w.fake.Fail("chat.postMessage", slackfake.Failure{Code: "restricted_action_read_only_channel", Times: 1})
+	w.fake.Fail("chat.postEphemeral", slackfake.Failure{Code: "user_not_in_channel", Times: 1})
+	_, err := w.app.Poster().OpenThread(t.Context(), workflows.OpenThreadInput{
+		Thread: w.app.thread(general, ""), Key: rootKey + "1", Title: "fix it", By: workflows.Actor{ID: ada, Name: "ada"},
+	})
+	require.ErrorIs(t, err, chat.ErrThreadGone)
+	var said *chat.Error
+	require.ErrorAs(t, err, &said)
+	require.Contains(t, said.Text(), "read-only")
+	require.Empty(t, w.fake.Ephemerals(ada))
+	direct := w.fake.Messages("D" + ada[1:])
+	require.Len(t, direct, 1)
+	require.Contains(t, blockText(direct[0].Blocks), "This channel is read-only.")
+}
+
+// A private answer that no message holds comes in several.
+func TestALongPrivateAnswer(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true})
+	w.app.whisper(t.Context(), w.app.thread(general, ""), ada, "", strings.Repeat("a line of text\n\n", 2000)+"the end")
+	all := w.fake.Ephemerals(ada)
+	require.Len(t, all, 3)
+	require.Contains(t, blockText(all[2].Blocks), "the end")
+	w.app.whisper(t.Context(), w.app.thread(general, ""), ada, "", strings.Repeat("a line of text\n\n", 9000)+"the end")
+	all = w.fake.Ephemerals(ada)
+	require.Len(t, all, 3+maxWhispers)
+	require.Contains(t, blockText(all[6].Blocks), "The rest is left out.")
+}
+
+// A root whose session did not start says so, and has no menu.
+func TestRootOfASessionThatDidNotStart(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true})
+	th, err := w.app.Poster().OpenThread(t.Context(), workflows.OpenThreadInput{
+		Thread: w.app.thread(general, ""), Key: rootKey + "1", Title: "fix it", By: workflows.Actor{ID: ada, Name: "ada"},
+	})
+	require.NoError(t, err)
+	d := &chat.Delivery{Poster: w.app.Poster()}
+	require.NoError(t, d.ShowNotStarted(t.Context(), workflows.NotStartedInput{
+		Thread: th, Title: "fix it", By: workflows.Actor{ID: ada, Name: "ada"}, Text: "This session could not be started.",
+	}))
+	root := w.fake.Messages(general)[0]
+	text := blockText(root.Blocks)
+	require.Contains(t, text, "■ not started")
+	require.Contains(t, text, "This session could not be started.")
+	require.NotContains(t, text, "opening")
+	require.False(t, root.HasAction(actionMenu))
 }
 
 func TestABusySlackIsNoReasonToGiveAThreadUp(t *testing.T) {

@@ -278,6 +278,20 @@ func (s *Server) writing(id string) (*Channel, refusal) {
 	return c, refusal{}
 }
 
+// direct is the bot's direct message with a user, where a user's ID stands for a
+// channel's, as in chat.postMessage only.
+func (s *Server) direct(id string) string {
+	u := s.users[id]
+	if u == nil || u.Deleted || u.Bot {
+		return id
+	}
+	im := "D" + id[1:]
+	if s.channels[im] == nil {
+		s.channels[im] = &Channel{ID: im, IM: true, Members: []string{id, BotUser}}
+	}
+	return im
+}
+
 // body checks text and blocks of a message.
 func (s *Server) body(a url.Values, maxText int) (json.RawMessage, refusal) {
 	text := a.Get("text")
@@ -319,7 +333,7 @@ func checkMetadata(raw string) (json.RawMessage, bool) {
 }
 
 func (s *Server) chatPostMessage(a url.Values) (object, refusal) {
-	c, e := s.writing(a.Get("channel"))
+	c, e := s.writing(s.direct(a.Get("channel")))
 	if e.Code != "" {
 		return nil, e
 	}

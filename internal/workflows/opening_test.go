@@ -1,0 +1,95 @@
+package workflows_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// opener is a manager whose chat side and sessions are the test's.
+func opener(open func() (workflows.Thread, error), shown func(workflows.NotStartedInput)) *testsuite.TestWorkflowEnvironment {
+	var s testsuite.WorkflowTestSuite
+	env := s.NewTestWorkflowEnvironment()
+	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: "session-manager/web/main", TaskQueue: workflows.TaskQueueReasoning})
+	env.RegisterWorkflowWithOptions((&workflows.Agent{}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
+	env.RegisterWorkflowWithOptions((&workflows.Manager{}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeManager})
+	name := func(n string) activity.RegisterOptions { return activity.RegisterOptions{Name: n} }
+	env.RegisterActivityWithOptions(func(context.Context, workflows.OpenThreadInput) (workflows.Thread, error) { return open() }, name(workflows.ActivityOpenThread))
+	env.RegisterActivityWithOptions(func(_ context.Context, in workflows.NotStartedInput) error {
+		shown(in)
+		return nil
+	}, name(workflows.ActivityShowNotStarted))
+	env.RegisterActivityWithOptions(func(context.Context, workflows.SaveRegistryInput) (workflows.SaveRegistryResult, error) {
+		return workflows.SaveRegistryResult{}, nil
+	}, name(workflows.ActivityLoadRegistry))
+	env.RegisterDelayedCallback(func() { env.SignalWorkflow(workflows.SignalShutdown, nil) }, time.Hour)
+	return env
+}
+
+func asked(env *testsuite.TestWorkflowEnvironment, parent bool, res *workflows.SessionResult) {
+	t := workflows.Thread{Platform: workflows.PlatformWeb, Team: workflows.WebTeam, Channel: "general"}
+	by := workflows.Actor{ID: "ada"}
+	cb := &testsuite.TestUpdateCallback{
+		OnAccept: func() {}, OnReject: func(error) {},
+		OnComplete: func(r any, err error) {
+			if got, ok := r.(workflows.SessionResult); ok && err == nil {
+				*res = got
+			}
+		},
+	}
+	env.RegisterDelayedCallback(func() {
+		if parent {
+			env.UpdateWorkflow(workflows.UpdateForkSession, "f1", cb, workflows.ForkSession{ID: "f1", Source: "agent/web/main/100", Thread: t, By: by})
+			return
+		}
+		env.UpdateWorkflow(workflows.UpdateCreateSession, "c1", cb, workflows.SessionRequest{
+			ID: "c1", Thread: t, By: by, Task: workflows.Message{ID: "c1", Author: by, Text: workflows.TextRef{Text: "fix the test"}},
+		})
+	}, time.Minute)
+}
+
+// A thread whose session could not be started says so; else its root would say for
+// ever that it is opening.
+func TestAThreadSaysThatItsSessionDidNotStart(t *testing.T) {
+	t.Parallel()
+	var shown []workflows.NotStartedInput
+	thread := workflows.Thread{Platform: workflows.PlatformWeb, Team: workflows.WebTeam, Channel: "general", ID: "200"}
+	env := opener(func() (workflows.Thread, error) { return thread, nil }, func(in workflows.NotStartedInput) { shown = append(shown, in) })
+	env.OnWorkflow(workflows.WorkflowTypeAgent, mock.Anything, mock.Anything).Return(testsuite.ErrMockStartChildWorkflowFailed)
+	var res workflows.SessionResult
+	asked(env, false, &res)
+	env.ExecuteWorkflow(workflows.WorkflowTypeManager, workflows.ManagerInput{})
+	require.Equal(t, workflows.OutcomeRefused, res.Outcome.Outcome)
+	require.Contains(t, res.Text, "The session was not started.")
+	require.Len(t, shown, 1)
+	require.Equal(t, thread, shown[0].Thread)
+	require.Equal(t, "fix the test", shown[0].Title)
+	require.Contains(t, shown[0].Text, "could not be started. Nothing has run.")
+}
+
+// What the chat service says of a thread that cannot be opened is what who asked for
+// a fork is told.
+func TestAForkThatCouldNotBeOpened(t *testing.T) {
+	t.Parallel()
+	env := opener(func() (workflows.Thread, error) {
+		return workflows.Thread{}, temporal.NewNonRetryableApplicationError("This channel is read-only.", workflows.ErrTypeThreadGone, nil)
+	}, func(workflows.NotStartedInput) { t.Error("there is no thread to say it in") })
+	env.RegisterActivityWithOptions(func(context.Context, workflows.QuerySessionInput) (workflows.Boundary, error) {
+		return workflows.Boundary{WorkflowID: "agent/web/main/100", Title: "a test"}, nil
+	}, activity.RegisterOptions{Name: workflows.ActivityQuerySession})
+	var res workflows.SessionResult
+	asked(env, true, &res)
+	state := &workflows.ManagerState{Rows: []workflows.SessionRow{{WorkflowID: "agent/web/main/100", Liveness: workflows.LivenessActive}}}
+	env.ExecuteWorkflow(workflows.WorkflowTypeManager, workflows.ManagerInput{State: state})
+	require.Equal(t, "The fork was not made. This channel is read-only.", res.Text)
+}
