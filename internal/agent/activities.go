@@ -294,6 +294,9 @@ func (a *Activities) records(ctx context.Context, in workflows.ModelInput, at ti
 			if in.Shared {
 				text = "[" + speakerName(it.Message.Author) + "]: " + text
 			}
+			if files := workflows.AttachedText(it.Files); files != "" {
+				text += "\n\n" + clean(files)
+			}
 			r.Item = messageItem(text)
 		}
 		records = append(records, r)

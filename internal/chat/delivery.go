@@ -117,6 +117,9 @@ func (d *Delivery) PostMessage(ctx context.Context, in workflows.PostInput) (wor
 		}
 		return workflows.PostResult{Ref: root}, nil
 	}
+	if err := d.withFile(ctx, &c); err != nil {
+		return workflows.PostResult{}, d.fail(ctx, "reading message "+in.Key, err)
+	}
 	ref, err := d.Poster.Post(ctx, c)
 	if err != nil {
 		return workflows.PostResult{}, d.fail(ctx, "posting message "+in.Key, err)

@@ -21,6 +21,8 @@ type Event struct {
 	At  time.Time
 	// Text is what was written, without the mention or the slash command.
 	Text string
+	// Attachments are the files that came with it; see [Attach].
+	Attachments []workflows.Attachment
 }
 
 // Questions that a [Reply] may ask.

@@ -37,6 +37,14 @@ type Content struct {
 	View workflows.MessageView
 	// Text is the whole text of an answer or notice.
 	Text string
+	// File is shown with the text when it is posted.
+	File *File `json:"-"`
+}
+
+// File is a file of the workspace, for people.
+type File struct {
+	Name string
+	Data []byte
 }
 
 // Found is a message of ours that stands in a thread.

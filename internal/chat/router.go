@@ -172,7 +172,7 @@ func (r *Router) message(ctx context.Context, ev Event, text string) (workflows.
 			Hint:    "Nothing was recorded; try again in a moment.", Err: err,
 		}
 	}
-	return workflows.Message{ID: ev.ID, EditedAt: ev.EditedAt, Author: ev.By, Text: ref, At: ev.At}, nil
+	return workflows.Message{ID: ev.ID, EditedAt: ev.EditedAt, Author: ev.By, Text: ref, At: ev.At, Attachments: ev.Attachments}, nil
 }
 
 // available refuses a backend that cannot be used here, by name.

@@ -20,6 +20,7 @@ const helpText = "Commands, after `/agent` or a mention:\n\n" +
 	"- `fork [\"title\"] [--backend B]`: copies workspace and conversation into a new thread\n" +
 	"- `new --from <session>`: a new session from another's files\n" +
 	"- `switch [backend] [root]`: moves the session to another backend\n" +
+	"- `files [path]`: lists a directory of the workspace in the thread, or sends a file there\n" +
 	"- `pause`: releases the sandbox until the next message\n" +
 	"- `done` · `destroy`: asks whether to keep; ends the session, after a question\n" +
 	"- `grants` · `grants revoke <id>`: standing permissions; ends one\n" +

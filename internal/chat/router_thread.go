@@ -49,7 +49,7 @@ func (r *Router) forSession(ctx context.Context, ev Event, c Command) (Reply, er
 	case VerbRevoke:
 		return r.outcome(r.Sessions.RevokeGrant(ctx, id, workflows.RevokeGrant{GrantID: c.Grant, By: ev.By}, updateID(ev, c.Verb)))
 	case VerbFiles:
-		return Reply{Text: "Sending workspace files to the thread comes with a later release. Ask the agent to show a file instead."}, nil
+		return r.outcome(r.Sessions.SendFiles(ctx, id, workflows.SendFiles{Path: c.Path, By: ev.By}, updateID(ev, c.Verb)))
 	}
 	return Reply{}, invalid("unknown_command", "There is no command “"+Shown(string(c.Verb))+"”.", "See `help`.")
 }

@@ -23,6 +23,7 @@ type Updates interface {
 	Pause(ctx context.Context, workflowID string, p workflows.Pause, updateID string) (workflows.Outcome, error)
 	SetModel(ctx context.Context, workflowID string, m workflows.SetModel, updateID string) (workflows.Outcome, error)
 	RevokeGrant(ctx context.Context, workflowID string, r workflows.RevokeGrant, updateID string) (workflows.Outcome, error)
+	SendFiles(ctx context.Context, workflowID string, f workflows.SendFiles, updateID string) (workflows.Outcome, error)
 }
 
 // Manager is what the manager of a team, guild or site does.

@@ -122,6 +122,11 @@ func (c *Client) RevokeGrant(ctx context.Context, workflowID string, in workflow
 	return update[workflows.Outcome](ctx, c, workflowID, workflows.UpdateRevokeGrant, updateID, in)
 }
 
+// SendFiles asks a session to show files of its workspace in the thread.
+func (c *Client) SendFiles(ctx context.Context, workflowID string, in workflows.SendFiles, updateID string) (workflows.Outcome, error) {
+	return update[workflows.Outcome](ctx, c, workflowID, workflows.UpdateSendFiles, updateID, in)
+}
+
 // SwitchBackend moves a session to another backend, through its manager.
 func (c *Client) SwitchBackend(ctx context.Context, managerID string, in workflows.SwitchSession, updateID string) (workflows.Outcome, error) {
 	return update[workflows.Outcome](ctx, c, managerID, workflows.UpdateSwitchSession, updateID, in)

@@ -90,6 +90,14 @@ func (p *Policy) JudgeChanges(changes []FileChange, show string, env Env, facts 
 	return j.verdict(show)
 }
 
+// Secret reports whether a path's name says that it holds credentials, so that it
+// is not shown to people of a thread.
+func (p *Policy) Secret(path string, env Env) bool {
+	s := p.newJudge(env, Facts{}).newScope()
+	path = cleanPath(path)
+	return s.secret(path) || strings.HasSuffix(path, ".env")
+}
+
 // JudgeStdin returns the verdict on sending text to a running program: for a
 // shell a script, for anything else it asks, unless a rule allows that
 // program's input.

@@ -43,6 +43,8 @@ type Gate interface {
 	JudgeWrite(path string, content []byte, env policy.Env, facts policy.Facts) policy.Verdict
 	JudgeChanges(changes []policy.FileChange, show string, env policy.Env, facts policy.Facts) policy.Verdict
 	Version() string
+	// Secret reports whether a path's name says that it holds credentials.
+	Secret(path string, env policy.Env) bool
 	// Shape is the exact form of a command that a standing permission may allow;
 	// empty where none may.
 	Shape(command string, env policy.Env, v policy.Verdict) string

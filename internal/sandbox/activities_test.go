@@ -32,6 +32,8 @@ const session = "agent/web/main/42"
 // gate binds a script that `sh FILE` runs, calls rm risky and the rest a write.
 type gate struct{}
 
+func (gate) Secret(path string, _ policy.Env) bool { return strings.HasSuffix(path, ".env") }
+
 func (gate) Version() string { return "test" }
 
 func (gate) Shape(string, policy.Env, policy.Verdict) string { return "" }

@@ -82,6 +82,8 @@ type Item struct {
 	Args     TextRef `json:"args,omitzero"`
 	// Guide is an AGENTS.md file that is new to the model.
 	Guide *Guide `json:"guide,omitempty"`
+	// Files are what became of the message's attachments.
+	Files []PlacedFile `json:"files,omitempty"`
 }
 
 // ModelResult is what a model call gave.

@@ -33,6 +33,8 @@ type session struct {
 	// a continue-as-new waits for.
 	posting bool
 	calls   int
+	// sending is true while files are read for the thread.
+	sending bool
 	// opened is true once the sandbox was opened or looked at in this turn.
 	opened bool
 	// flush asks for the audit entries to be written.
@@ -82,6 +84,7 @@ func (a *Agent) Workflow(ctx workflow.Context, in AgentInput) error {
 	workflow.Go(ctx, s.receive)
 	s.flush = true
 	workflow.Go(ctx, s.auditLoop)
+	workflow.Go(ctx, s.filesLoop)
 	s.project(ctx)
 	return s.run(ctx, in)
 }
@@ -160,7 +163,8 @@ func TitleOf(task string) string {
 func (s *session) run(ctx workflow.Context, in AgentInput) error {
 	for {
 		err := workflow.Await(ctx, func() bool {
-			return s.wanted || s.aged(ctx) || s.outdated(ctx) || s.st.Destroy != nil || s.st.PauseBy != nil || s.st.Switch != nil || s.st.Turn != nil || len(s.st.Queue) > 0
+			return s.wanted || s.aged(ctx) || s.outdated(ctx) || s.st.Destroy != nil || s.st.PauseBy != nil || s.st.Switch != nil || s.st.Turn != nil || len(s.st.Queue) > 0 ||
+				(len(s.st.Files) > 0 && !s.sending)
 		})
 		if err != nil {
 			return err
@@ -170,8 +174,14 @@ func (s *session) run(ctx workflow.Context, in AgentInput) error {
 			return s.continueAsNew(ctx, in)
 		case s.st.Turn != nil:
 			s.turn(ctx)
+		case s.sending: // since the turn that has ended
+			if err := workflow.Await(ctx, func() bool { return !s.sending }); err != nil {
+				return err
+			}
 		case s.st.Destroy != nil:
 			return s.end(ctx)
+		case len(s.st.Files) > 0:
+			s.sendNext(ctx)
 		case s.st.Switch != nil:
 			s.move(ctx)
 		case s.st.PauseBy != nil && len(s.st.Queue) == 0:
@@ -204,7 +214,7 @@ const runEvents = 1200
 // waits, or is still to be shown.
 func (s *session) aged(ctx workflow.Context) bool {
 	return workflow.GetInfo(ctx).GetCurrentHistoryLength() > runEvents &&
-		s.st.Turn == nil && s.st.Destroy == nil && s.st.Switch == nil && s.st.PauseBy == nil && len(s.st.Queue) == 0 && s.settled()
+		s.st.Turn == nil && s.st.Destroy == nil && s.st.Switch == nil && s.st.PauseBy == nil && len(s.st.Queue) == 0 && len(s.st.Files) == 0 && !s.sending && s.settled()
 }
 
 // drain stops everything at its next safe point. Edits are cancelled: the next
@@ -224,7 +234,7 @@ func (s *session) continueAsNew(ctx workflow.Context, in AgentInput) error {
 	s.drain()
 	for quiet := false; !quiet; {
 		err := workflow.Await(ctx, func() bool {
-			return !s.posting && s.calls == 0 && !s.editing() && workflow.AllHandlersFinished(ctx)
+			return !s.posting && !s.sending && s.calls == 0 && !s.editing() && workflow.AllHandlersFinished(ctx)
 		})
 		if err != nil {
 			return err

@@ -60,6 +60,8 @@ type Message struct {
 	Author   Actor     `json:"author"`
 	Text     TextRef   `json:"text"`
 	At       time.Time `json:"at"`
+	// Attachments are the files that came with it, at most [MaxAttached].
+	Attachments []Attachment `json:"attachments,omitempty"`
 	// Earlier is what others had written in the thread when this message called us
 	// into it.
 	Earlier *Earlier `json:"earlier,omitempty"`
@@ -75,7 +77,7 @@ type Earlier struct {
 // size is about what the message takes in an input, in bytes: its text, and what
 // stands around it.
 func (m Message) size() int {
-	n := len(m.Text.Text) + 256
+	n := len(m.Text.Text) + 256 + 512*len(m.Attachments)
 	if m.Earlier != nil {
 		n += len(m.Earlier.Text.Text) + 128
 	}

@@ -31,6 +31,7 @@ const (
 	UpdatePause          = "pause"
 	UpdateSetModel       = "set_model"
 	UpdateRevokeGrant    = "revoke_grant"
+	UpdateSendFiles      = "send_files"
 
 	QueryTurnState  = "get_turn_state"
 	QueryHistory    = "get_history"
@@ -76,6 +77,8 @@ const (
 	ActivityShowNotStarted = "ShowNotStarted"
 	// ActivityCheckMembership is served by bots, as the platform knows people.
 	ActivityCheckMembership = "CheckMembership"
+	// ActivityFetchFiles is served by bots: they alone may read what people attach.
+	ActivityFetchFiles = "FetchFiles"
 
 	ActivityCallModel = "CallModel"
 
@@ -93,6 +96,8 @@ const (
 	ActivityTakeSnapshot   = "TakeSnapshot"
 	ActivityReleaseSandbox = "ReleaseSandbox"
 	ActivityDestroySandbox = "DestroySandbox"
+	ActivityReadFiles      = "ReadFiles"
+	ActivityImportFiles    = "ImportFiles"
 
 	ActivityCheckHost = "CheckHost"
 	ActivityAwaitHost = "AwaitHost"

@@ -59,6 +59,8 @@ type State struct {
 	// Answered are the last updates' answers.
 	Answered []Answered `json:"answered,omitempty"`
 	Queue    []Message  `json:"queue,omitempty"`
+	// Files are the requests for files that were not read yet.
+	Files []SendFiles `json:"files,omitempty"`
 	// Speakers are the distinct people heard so far, at most two: more are not
 	// needed to know that the session is shared.
 	Speakers []string `json:"speakers,omitempty"`

@@ -125,7 +125,7 @@ func (s *session) turn(ctx workflow.Context) {
 		}
 		s.takeQueue()
 		s.prepare(ctx)
-		if t.Stop != nil {
+		if !s.bringFiles(ctx) || t.Stop != nil {
 			s.stopped(ctx)
 			return
 		}

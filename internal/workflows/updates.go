@@ -27,6 +27,7 @@ func (s *session) handlers(ctx workflow.Context) error {
 		onUpdate(ctx, UpdateSetModel, func(_ workflow.Context, m SetModel) error { return s.valid(m.By) }, once(s, s.setModel)),
 		onUpdate(ctx, UpdateSwitchBackend, func(_ workflow.Context, b SwitchBackend) error { return s.valid(b.By) }, once(s, s.switchBackend)),
 		onUpdate(ctx, UpdateRevokeGrant, func(_ workflow.Context, r RevokeGrant) error { return s.valid(r.By) }, once(s, s.revokeGrant)),
+		onUpdate(ctx, UpdateSendFiles, func(_ workflow.Context, f SendFiles) error { return s.valid(f.By) }, once(s, s.sendFiles)),
 		workflow.SetQueryHandler(ctx, QueryTurnState, s.turnState),
 		workflow.SetQueryHandler(ctx, QueryHistory, func() (History, error) {
 			return History{Turns: s.st.Recent, Transcript: s.st.Boundary.Transcript}, nil

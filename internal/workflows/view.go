@@ -31,7 +31,9 @@ type MessageView struct {
 	Kind    string `json:"kind"`
 	Version int    `json:"version"`
 	// Text is the answer or notice, in Markdown.
-	Text     TextRef       `json:"text,omitzero"`
+	Text TextRef `json:"text,omitzero"`
+	// File is shown with the text.
+	File     *FileRef      `json:"file,omitempty"`
 	Header   *HeaderView   `json:"header,omitempty"`
 	Turn     *TurnView     `json:"turn,omitempty"`
 	Approval *ApprovalView `json:"approval,omitempty"`

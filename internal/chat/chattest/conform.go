@@ -79,6 +79,20 @@ func delivery(p chat.Poster, s *Sessions) *chat.Delivery {
 	return &chat.Delivery{Poster: p, Views: s, Blobs: &Blobs{}, Log: slog.New(slog.DiscardHandler)}
 }
 
+// Fetch runs [chat.Delivery.FetchFiles] as a bot would.
+func Fetch(t *testing.T, d *chat.Delivery, in workflows.FetchFilesInput) (res workflows.FetchFilesResult, err error) {
+	t.Helper()
+	var s testsuite.WorkflowTestSuite
+	s.SetLogger(quiet{})
+	env := s.NewTestActivityEnvironment()
+	env.RegisterActivity(d)
+	v, err := env.ExecuteActivity(d.FetchFiles, in)
+	if err == nil {
+		err = v.Get(&res)
+	}
+	return res, err
+}
+
 // Deliver runs one of a delivery's activities as a workflow would, with up to 20
 // attempts.
 func Deliver(t *testing.T, d *chat.Delivery, name string, in any, tune ...func(*testsuite.TestWorkflowEnvironment)) (workflows.PostResult, error) {

@@ -128,6 +128,11 @@ func (s *Sessions) SetModel(_ context.Context, id string, m workflows.SetModel, 
 	return s.update(Call{"SetModel", id, updateID, m})
 }
 
+// SendFiles implements [chat.Updates].
+func (s *Sessions) SendFiles(_ context.Context, id string, f workflows.SendFiles, updateID string) (workflows.Outcome, error) {
+	return s.update(Call{"SendFiles", id, updateID, f})
+}
+
 // RevokeGrant implements [chat.Updates].
 func (s *Sessions) RevokeGrant(_ context.Context, id string, r workflows.RevokeGrant, updateID string) (workflows.Outcome, error) {
 	return s.update(Call{"RevokeGrant", id, updateID, r})

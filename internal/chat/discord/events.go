@@ -194,23 +194,17 @@ func (a *App) toEvent(ctx context.Context, in inbound) (chat.Event, error) {
 	if ok {
 		who = &m
 	}
-	return chat.Event{
+	ev := chat.Event{
 		ID: in.ID, EditedAt: in.Edited, By: actorOf(in.Author, who), At: timeOf(in.ID),
 		Thread: a.thread(in.Guild, in.Channel, ""), New: a.thread(in.Guild, in.Channel, in.ID),
-		Text: a.read(in.message) + attached(in.message),
-	}, nil
-}
-
-// attached says in the message's text which files came with it.
-func attached(m message) string {
-	if len(m.Attachments) == 0 {
-		return ""
+		Text: a.read(in.message),
 	}
-	names := make([]string, len(m.Attachments))
-	for i, f := range m.Attachments {
-		names[i] = chat.Shown(f.Name) + " (" + chat.Size(f.Size) + ")"
+	var files []workflows.Attachment
+	for _, f := range in.Attachments {
+		files = append(files, workflows.Attachment{ID: f.ID, Name: f.Name, Bytes: f.Size})
 	}
-	return "\n\n(Attached in Discord and not passed on: " + strings.Join(names, ", ") + ".)"
+	chat.Attach(&ev, files)
+	return ev, nil
 }
 
 // begin takes a mention outside threads: a command, or a task whose thread is

@@ -142,7 +142,11 @@ func (p *poster) Post(ctx context.Context, c chat.Content) (string, error) {
 		}
 	}
 	if v.Header == nil && v.Turn == nil && v.Approval == nil {
-		return p.postText(ctx, c.Thread, v.Key, textContent(v.Key, c.Text))
+		text := textContent(v.Key, c.Text)
+		if c.File != nil {
+			text.file = &file{name: c.File.Name, text: string(c.File.Data)}
+		}
+		return p.postText(ctx, c.Thread, v.Key, text)
 	}
 	d := draw(c, p.roles(ctx, c), true)
 	return p.post(ctx, c.Thread, placeOf(c.Thread), v.Key, 0, outgoing{Content: d.text, Components: d.rows, Mentions: d.allow})

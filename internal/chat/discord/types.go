@@ -78,8 +78,10 @@ type message struct {
 	Mentions     []user   `json:"mentions"`
 	MentionRoles []string `json:"mention_roles"`
 	Attachments  []struct {
+		ID   string `json:"id"`
 		Name string `json:"filename"`
 		Size int64  `json:"size"`
+		URL  string `json:"url"`
 	} `json:"attachments"`
 	Components json.RawMessage `json:"components"`
 }

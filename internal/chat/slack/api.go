@@ -36,6 +36,7 @@ func methods() map[string][]string {
 		"conversations.replies":        history,
 		"files.completeUploadExternal": {"files:write"},
 		"files.getUploadURLExternal":   {"files:write"},
+		"files.info":                   {"files:read"},
 		"usergroups.list":              {"usergroups:read"},
 		"users.conversations":          {"channels:read", "groups:read"},
 		"users.info":                   {"users:read"},

@@ -262,16 +262,15 @@ func unended(c chat.CallDetail) bool {
 // they may have grown since.
 func (a *App) share(ctx context.Context, t workflows.Thread, files []chat.OutputFile, again bool) error {
 	p := &poster{app: a}
-	var there []string
+	var there parts
 	if !again {
-		found, err := p.parts(ctx, t, "", time.Time{})
-		if err != nil {
+		var err error
+		if there, err = p.parts(ctx, t, "", time.Time{}); err != nil {
 			return err
 		}
-		there = found.files
 	}
 	for _, f := range files {
-		if slices.Contains(there, f.Name) {
+		if there.has("", f.Name) {
 			continue
 		}
 		if err := p.upload(ctx, t, f.Name, f.Text); err != nil {

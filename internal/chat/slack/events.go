@@ -211,23 +211,17 @@ func (a *App) toEvent(ctx context.Context, in inbound) (chat.Event, error) {
 	if thread == "" {
 		thread = in.TS
 	}
-	return chat.Event{
+	ev := chat.Event{
 		ID: in.TS, EditedAt: in.edited, By: by, At: timeOf(in.TS),
 		Thread: a.thread(in.channel, thread), New: a.thread(in.channel, ""),
-		Text: a.reader.read(ctx, in.Text) + attached(in.Files),
-	}, nil
-}
-
-// attached says in the message's text which files came with it.
-func attached(files []file) string {
-	if len(files) == 0 {
-		return ""
+		Text: a.reader.read(ctx, in.Text),
 	}
-	names := make([]string, len(files))
-	for i, f := range files {
-		names[i] = chat.Shown(f.Name) + " (" + chat.Size(f.Size) + ")"
+	var files []workflows.Attachment
+	for _, f := range in.Files {
+		files = append(files, workflows.Attachment{ID: f.ID, Name: f.Name, Bytes: f.Size})
 	}
-	return "\n\n(Attached in Slack and not passed on: " + strings.Join(names, ", ") + ".)"
+	chat.Attach(&ev, files)
+	return ev, nil
 }
 
 // begin takes a message outside threads that addresses us: a command, or a task

@@ -405,7 +405,7 @@ func TestAttachedFilesAreNotPassedOverInSilence(t *testing.T) {
 		"text": "see this", "files": []map[string]any{{"id": "F1", "name": "log.txt", "size": 1400000}},
 	})
 	settled(w, d)
-	require.Contains(t, one[workflows.Message](w, "SendMessage").Text.Text, "log.txt (1.4 MB)")
+	require.Equal(t, []workflows.Attachment{{ID: "F1", Name: "log.txt", Bytes: 1400000}}, one[workflows.Message](w, "SendMessage").Attachments)
 }
 
 func TestReading(t *testing.T) {

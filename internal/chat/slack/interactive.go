@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -342,7 +341,7 @@ func (a *App) reviewFile(ctx context.Context, r ref, av workflows.ApprovalView, 
 	p := &poster{app: a}
 	t := a.refThread(r)
 	found, err := p.parts(ctx, t, "", time.Time{})
-	if err == nil && !slices.Contains(found.files, name) {
+	if err == nil && !found.has("", name) {
 		err = p.upload(ctx, t, name, whole.Text())
 	}
 	if err != nil {

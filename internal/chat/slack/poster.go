@@ -154,7 +154,16 @@ func (p *poster) Find(ctx context.Context, t workflows.Thread, key string, since
 // there.
 type parts struct {
 	messages []part
-	files    []string
+	files    []sharedFile
+}
+
+// sharedFile is a file of ours in a thread.
+type sharedFile struct{ ts, name string }
+
+// has reports whether a file was shared after the message at ts, and so with it:
+// one message is posted after the other.
+func (f parts) has(ts, name string) bool {
+	return slices.ContainsFunc(f.files, func(s sharedFile) bool { return s.name == name && s.ts > ts })
 }
 
 type part struct {
@@ -173,7 +182,7 @@ func (p *poster) parts(ctx context.Context, t workflows.Thread, key string, sinc
 			return true
 		}
 		for _, f := range m.Files {
-			found.files = append(found.files, f.Name)
+			found.files = append(found.files, sharedFile{m.TS, f.Name})
 		}
 		k, ok := keyOf(m)
 		if m.TS == t.ID && key == headerKey {
@@ -191,7 +200,7 @@ func (p *poster) parts(ctx context.Context, t workflows.Thread, key string, sinc
 func (f parts) whole() []chat.Found {
 	var out []chat.Found
 	for _, m := range f.messages {
-		if m.Part != 0 || (m.File != "" && !slices.Contains(f.files, m.File)) {
+		if m.Part != 0 || (m.File != "" && !f.has(m.ts, m.File)) {
 			continue
 		}
 		complete := true
@@ -219,7 +228,11 @@ func (f parts) at(n int) string {
 func (p *poster) Post(ctx context.Context, c chat.Content) (string, error) {
 	v := c.View
 	if v.Header == nil && v.Turn == nil && v.Approval == nil {
-		return p.postText(ctx, c.Thread, markdownContent(v.Key, c.Text), payload{Key: v.Key, Version: v.Version})
+		text := markdownContent(v.Key, c.Text)
+		if c.File != nil {
+			text.file, text.whole = c.File.Name, string(c.File.Data)
+		}
+		return p.postText(ctx, c.Thread, text, payload{Key: v.Key, Version: v.Version})
 	}
 	ts, err := p.send(ctx, c.Thread, draw(c, p.groups(ctx, c), true).card(), payload{Key: v.Key, Version: v.Version})
 	if err == nil {
@@ -283,7 +296,7 @@ func (p *poster) postText(ctx context.Context, t workflows.Thread, c content, ke
 			first = ts
 		}
 	}
-	if c.file != "" && !slices.Contains(found.files, c.file) {
+	if c.file != "" && !found.has(first, c.file) {
 		if err := p.upload(ctx, t, c.file, c.whole); err != nil {
 			return "", err
 		}

@@ -92,6 +92,8 @@ func (s *Server) handler() http.Handler {
 		"POST /api/v1/threads/{thread}/messages":   s.postInThread,
 		"GET /api/v1/threads/{thread}/grants":      s.getGrants,
 		"POST /api/v1/messages/{message}/click":    s.postClick,
+		"GET /api/v1/messages/{message}/file":      s.getFile,
+		"POST /api/v1/files":                       s.postFile,
 		"GET /api/v1/tool_calls/{call}/output":     s.getOutput,
 		"GET /api/v1/events":                       s.getEvents,
 	} {

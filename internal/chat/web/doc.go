@@ -12,6 +12,11 @@
 // loses nothing; a machine that loses power may lose the last moments of what is
 // shown, which the sessions then show again.
 //
+// Files come in two steps: POST /files?name=… keeps the request's body, at most 8 MB,
+// and answers {"id","name","bytes"}; a message's "files" is a list of such answers.
+// A message of ours that shows a file of the workspace has "file", {"name","bytes"},
+// and GET /messages/{id}/file gives it.
+//
 // Everything but the page's static files needs a bearer token. The server is
 // meant for the machine it runs on: it checks the Host header against DNS
 // rebinding and the Origin of writes, and sends no CORS headers.

@@ -30,8 +30,15 @@ type message struct {
 	Question string                `json:"question,omitempty"`
 	Header   *workflows.HeaderView `json:"header,omitempty"`
 	Turn     *workflows.TurnView   `json:"turn,omitempty"`
+	// File is one of the workspace, at GET /messages/{id}/file.
+	File *shownFile `json:"file,omitempty"`
 	// Deleted takes the message away; only events have such messages.
 	Deleted bool `json:"deleted,omitempty"`
+}
+
+type shownFile struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
 }
 
 type toolCall struct {
@@ -112,6 +119,9 @@ func (r row) message() message {
 		return m
 	}
 	m.Header, m.Turn = r.view.Header, r.view.Turn
+	if f := r.view.File; f != nil {
+		m.File = &shownFile{f.Name, f.Bytes}
+	}
 	if r.view.Turn != nil {
 		for _, c := range r.view.Turn.Calls {
 			m.ToolCalls = append(m.ToolCalls, showCall(c))

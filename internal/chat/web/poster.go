@@ -17,7 +17,10 @@ const headerKey = "header"
 
 // poster writes the sessions' messages into the store. All of it is idempotent:
 // a message is found by thread and key.
-type poster struct{ store *store }
+type poster struct {
+	store *store
+	blobs chat.Blobs
+}
 
 var (
 	_ chat.Poster  = poster{}

@@ -38,6 +38,7 @@ type row struct {
 	opens               string             // the thread that a command opened
 	version             int
 	seq                 int64
+	files               []upload // that a new message brings
 }
 
 func (r row) pending() bool { return r.seq == 0 }
@@ -158,7 +159,10 @@ func (s *store) begin(ctx context.Context, r row) (row, error) {
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO messages (id, channel, thread, kind, author, client_id, at, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 			r.id, r.channel, r.thread, r.kind, r.author, nullable(r.clientID), r.at.UnixMicro(), r.text)
-		return err
+		if err != nil {
+			return err
+		}
+		return attach(ctx, tx, r.id, r.files)
 	})
 	return r, err
 }
@@ -167,6 +171,9 @@ func (s *store) begin(ctx context.Context, r row) (row, error) {
 func (s *store) abandon(ctx context.Context, r row) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM messages WHERE id = ? AND seq = 0`, r.id); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM attached WHERE message = ?1 AND NOT EXISTS (SELECT 1 FROM messages WHERE id = ?1)`, r.id); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `DELETE FROM threads WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM messages WHERE thread = ?1)`, r.id)

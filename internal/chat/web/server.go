@@ -175,7 +175,7 @@ func isLoopback(host string) bool {
 }
 
 // Poster is what the sessions' messages are delivered through.
-func (s *Server) Poster() chat.Poster { return poster{s.store} }
+func (s *Server) Poster() chat.Poster { return poster{s.store, s.opt.Blobs} }
 
 // URL is the base address, without token.
 func (s *Server) URL() string {

@@ -38,6 +38,8 @@ CREATE INDEX IF NOT EXISTS messages_by_thread ON messages (thread, id);
 CREATE UNIQUE INDEX IF NOT EXISTS messages_by_seq ON messages (seq) WHERE seq > 0;
 CREATE INDEX IF NOT EXISTS messages_pending ON messages (id) WHERE seq = 0;
 CREATE TABLE IF NOT EXISTS calls (id TEXT PRIMARY KEY, exec TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS attached (
+	message TEXT NOT NULL, n INTEGER NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, bytes INTEGER NOT NULL, PRIMARY KEY (message, n));
 CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, n INTEGER NOT NULL);
 INSERT OR IGNORE INTO channels (id, title) VALUES ('general', 'general');
 INSERT OR IGNORE INTO counters (name, n) VALUES ('seq', 0);

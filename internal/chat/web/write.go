@@ -26,6 +26,8 @@ const (
 type postBody struct {
 	Text     *string `json:"text"`
 	ClientID string  `json:"client_id"`
+	// Files are uploads that the message brings.
+	Files []upload `json:"files"`
 }
 
 type posted struct {
@@ -48,8 +50,11 @@ func readPost(w http.ResponseWriter, r *http.Request) (postBody, error) {
 	bad := func(status int, code, message, hint string) (postBody, error) {
 		return b, refuse(&apiError{status, code, message, hint})
 	}
+	if len(b.Files) > 0 && b.Text == nil {
+		b.Text = new(string)
+	}
 	switch {
-	case b.Text == nil || strings.TrimSpace(*b.Text) == "":
+	case b.Text == nil || strings.TrimSpace(*b.Text) == "" && len(b.Files) == 0:
 		return bad(http.StatusBadRequest, "empty_text", "The message is empty.", "Write what the agent should do.")
 	case len(*b.Text) > maxText:
 		return bad(http.StatusRequestEntityTooLarge, "too_large", "The text is longer than 1 MiB.", "Put it into a file of the workspace, or send it in parts.")
@@ -58,6 +63,10 @@ func readPost(w http.ResponseWriter, r *http.Request) (postBody, error) {
 	case len(b.ClientID) > maxClientID || strings.ContainsRune(b.ClientID, 0):
 		return bad(http.StatusBadRequest, "bad_client_id", "client_id is too long.", "Use up to 200 bytes, such as a UUID.")
 	}
+	if e := checkFiles(b.Files); e != nil {
+		return b, refuse(e)
+	}
+	*b.Text = withNames(*b.Text, b.Files)
 	return b, nil
 }
 
@@ -74,7 +83,7 @@ func (s *Server) postInChannel(w http.ResponseWriter, r *http.Request, by workfl
 		return refuse(&apiError{http.StatusBadRequest, "not_addressed", "Plain text in a channel starts nothing.",
 			"Begin with “/agent ” and the task, or write into a thread."})
 	}
-	return s.post(w, r, row{channel: channel, author: by.ID, text: *b.Text, clientID: b.ClientID})
+	return s.post(w, r, row{channel: channel, author: by.ID, text: *b.Text, clientID: b.ClientID, files: b.Files})
 }
 
 func (s *Server) postInThread(w http.ResponseWriter, r *http.Request, by workflows.Actor) error {
@@ -89,7 +98,7 @@ func (s *Server) postInThread(w http.ResponseWriter, r *http.Request, by workflo
 	if !t.session {
 		return refuse(&apiError{http.StatusConflict, "no_session", "This thread holds no session.", "Start one in the channel with “/agent ” and the task."})
 	}
-	return s.post(w, r, row{channel: t.channel, thread: t.id, author: by.ID, text: *b.Text, clientID: b.ClientID})
+	return s.post(w, r, row{channel: t.channel, thread: t.id, author: by.ID, text: *b.Text, clientID: b.ClientID, files: b.Files})
 }
 
 // post stores a message, hands it over and answers. The same client_id, also at
@@ -152,6 +161,11 @@ func (s *Server) route(ctx context.Context, m row) (chat.Reply, error) {
 	ev := chat.Event{
 		ID: m.id, Thread: t, New: t, By: workflows.Actor{ID: m.author, Name: m.author}, At: m.at, Text: m.text,
 	}
+	files, err := s.store.attached(ctx, m.id)
+	if err != nil {
+		return chat.Reply{}, err
+	}
+	chat.Attach(&ev, files)
 	rest, addressed := chat.Addressed(m.text, prefixes...)
 	if m.thread == m.id {
 		ev.Thread.ID, ev.Text = "", rest

@@ -25,6 +25,34 @@ func (s *Server) Say(user, channel, threadTS, text string) (ts string, deliverie
 	return m.TS, s.emitMessage(c, m)
 }
 
+// Attach writes a person's message with files.
+func (s *Server) Attach(user, channel, threadTS, text string, files ...File) (ts string, deliveries []*Delivery) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := &Message{Channel: channel, TS: s.nextTS(), User: user, Text: text, ThreadTS: threadTS}
+	for _, f := range files {
+		f.ID = s.nextID("F")
+		s.files[f.ID] = &f
+		m.Files = append(m.Files, f)
+	}
+	if root := s.find(channel, threadTS); root != nil {
+		root.ThreadTS = root.TS
+	}
+	s.messages[channel] = append(s.messages[channel], m)
+	return m.TS, s.emitMessage(s.channels[channel], m)
+}
+
+// DeleteFile deletes a file by its name, as its owner would.
+func (s *Server) DeleteFile(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, f := range s.files {
+		if f.Name == name {
+			delete(s.files, id)
+		}
+	}
+}
+
 // Quiet writes a person's message of which no event tells: one that was missed.
 func (s *Server) Quiet(user, channel, threadTS, text string) string {
 	s.mu.Lock()

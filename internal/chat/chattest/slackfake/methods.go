@@ -44,6 +44,7 @@ func specs() map[string]spec {
 		"conversations.info":           {tier: tier3, do: (*Server).conversationsInfo},
 		"conversations.replies":        {tier: tier3, do: (*Server).conversationsReplies},
 		"files.completeUploadExternal": {tier: tier4, scope: "files:write", do: (*Server).completeUpload},
+		"files.info":                   {tier: tier4, scope: "files:read", do: (*Server).fileInfo},
 		"files.getUploadURLExternal":   {tier: tier4, scope: "files:write", do: (*Server).uploadURL},
 		"usergroups.list":              {tier: tier2, scope: "usergroups:read", do: (*Server).usergroupsList},
 		"users.conversations":          {tier: tier3, do: (*Server).usersConversations},
@@ -542,4 +543,48 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request) {
 		s.complain("a response_url was used for a public message")
 	}
 	_, _ = io.WriteString(w, "ok")
+}
+
+// fileInfo is files.info (docs.slack.dev/reference/methods/files.info).
+func (s *Server) fileInfo(a url.Values) (object, refusal) {
+	f := s.files[a.Get("file")]
+	if f == nil {
+		return refuse("file_not_found")
+	}
+	o := object{"id": f.ID, "name": f.Name, "title": f.Title, "size": len(f.Content), "mode": "hosted", "is_external": f.External}
+	link := s.srv.URL + "/files-pri/" + f.ID
+	if f.Link != "" {
+		link = f.Link
+	}
+	o["url_private"], o["url_private_download"] = link, link
+	if f.External {
+		o["mode"] = "external"
+		delete(o, "url_private_download")
+	}
+	return object{"file": o}, refusal{}
+}
+
+// download gives a file's content to who has the bot's token and may read files;
+// others are sent to a page to sign in.
+func (s *Server) download(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	f := s.files[r.PathValue("id")]
+	may := r.Header.Get("Authorization") == "Bearer "+s.opt.BotToken && slices.Contains(s.opt.Scopes, "files:read")
+	s.downloads = append(s.downloads, r.URL.Path)
+	s.mu.Unlock()
+	switch {
+	case !may:
+		http.Redirect(w, r, "/signin", http.StatusFound)
+	case f == nil:
+		http.NotFound(w, r)
+	default:
+		_, _ = w.Write(f.Content) // the client may be gone
+	}
+}
+
+// Downloads are the paths of files whose content was asked for.
+func (s *Server) Downloads() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.downloads)
 }

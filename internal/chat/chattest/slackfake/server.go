@@ -45,7 +45,7 @@ type Options struct {
 // AllScopes are the bot scopes that the fake knows.
 func AllScopes() []string {
 	return []string{
-		"app_mentions:read", "assistant:write", "channels:history", "channels:read", "chat:write", "commands", "files:write",
+		"app_mentions:read", "assistant:write", "channels:history", "channels:read", "chat:write", "commands", "files:read", "files:write",
 		"groups:history", "groups:read", "im:history", "mpim:history", "usergroups:read", "users:read",
 	}
 }
@@ -96,6 +96,10 @@ type Message struct {
 type File struct {
 	ID, Name, Title string
 	Content         []byte
+	// External is a link to a file elsewhere: Slack has no content of it.
+	External bool
+	// Link, if set, is where Slack says that the content is.
+	Link string
 }
 
 // Ephemeral is a message that one person saw.
@@ -132,6 +136,7 @@ type Server struct {
 	agents     map[string]AgentSession
 	viewOrder  []string
 	files      map[string]*File
+	downloads  []string
 	ephemerals []Ephemeral
 	responses  map[string]*responseURL
 	triggers   map[string]*trigger
@@ -202,6 +207,8 @@ func New(o Options) *Server {
 	mux.HandleFunc("/api/{method}", s.serve)
 	mux.HandleFunc("POST /upload/{id}", s.upload)
 	mux.HandleFunc("POST /respond/{id}", s.respond)
+	mux.HandleFunc("GET /files-pri/{id}", s.download)
+	mux.HandleFunc("GET /signin", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>sign in</html>")) })
 	mux.HandleFunc("GET /socket", s.socket)
 	s.srv = httptest.NewServer(mux)
 	return s

@@ -15,6 +15,7 @@ export function act(app, action, el, event) {
     click: () => message && press(app, message, el, event),
     output: () => openOutput(app, el.dataset.call),
     unfold: () => unfold(app, message),
+    download: () => message?.file && download(app, message),
     copy: () => copy(el),
     jump: () => app.threadView?.toEnd(),
     retry: () => app.stream?.retryNow(),
@@ -38,6 +39,18 @@ export function act(app, action, el, event) {
 function openSide(app) {
   app.showSide(true);
   app.nav.querySelector("button, a")?.focus();
+}
+
+// download saves the file that a message shows.
+async function download(app, message) {
+  try {
+    const res = await app.client.fetch(`/messages/${message.id}/file`);
+    const url = URL.createObjectURL(await res.blob());
+    h("a", { href: url, download: message.file.name }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  } catch (err) {
+    toast(err.sentence || "The file could not be saved.", { kind: "error" });
+  }
 }
 
 function unfold(app, message) {

@@ -51,7 +51,8 @@ function answerBody(m, view) {
 }
 
 function noticeBody(m, view) {
-  return h("div", { class: "note" }, markdown(m.text || "", { breaks: true, times: true }), buttons(m, view));
+  return h("div", { class: "note" }, markdown(m.text || "", { breaks: true, times: true }),
+    m.file && h("button", { type: "button", class: "button small", "data-action": "download" }, "Download " + plain(m.file.name)), buttons(m, view));
 }
 
 // headerBody repeats nothing that the page's own head already says: it is shown

@@ -1,0 +1,171 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/telemetry"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// attachedPrefix is where attached files lie in the blob store.
+const attachedPrefix = "attached"
+
+// Fetcher is what a [Poster] of a platform is too on which people attach files.
+type Fetcher interface {
+	// Fetch returns the content of a file that came with a message, at most limit
+	// bytes. What will not be had however often it is asked for is a
+	// [*FetchError].
+	Fetch(ctx context.Context, t workflows.Thread, message string, a workflows.Attachment, limit int64) ([]byte, error)
+}
+
+// FetchError says why a file cannot be had, as a phrase for people: "it was
+// deleted".
+type FetchError struct{ Why string }
+
+func (e *FetchError) Error() string { return e.Why }
+
+// Attach takes as many files as one message may bring, and adds to its text what
+// is left out, and something where there is no other text.
+func Attach(ev *Event, files []workflows.Attachment) {
+	if len(files) == 0 || ev.EditedAt != "" { // an edit brings them no second time
+		return
+	}
+	var left []string
+	var sum int64
+	for _, f := range files {
+		f.Name = CutBytes(Shown(f.Name), 200)
+		label := Code(f.Name) + " (" + Size(f.Bytes) + ")"
+		switch {
+		case f.Bytes > workflows.MaxFileBytes:
+			left = append(left, label+" is larger than "+Size(workflows.MaxFileBytes))
+		case len(ev.Attachments) == workflows.MaxAttached:
+			left = append(left, fmt.Sprintf("%s is more than the %d files that one message brings", label, workflows.MaxAttached))
+		case sum+f.Bytes > workflows.MaxAttachedBytes:
+			left = append(left, label+" is more than the "+Size(workflows.MaxAttachedBytes)+" that one message brings")
+		default:
+			sum += f.Bytes
+			ev.Attachments = append(ev.Attachments, f)
+		}
+	}
+	const most = 10
+	if len(left) > most {
+		left = append(left[:most], fmt.Sprintf("and %d more", len(left)-most))
+	}
+	if len(left) > 0 {
+		// Backticks would be commands to the offline model.
+		ev.Text = strings.TrimSpace(ev.Text + "\n\n(Attached and not passed on: " + strings.ReplaceAll(strings.Join(left, "; "), "`", "\"") + ".)")
+	}
+	if strings.TrimSpace(ev.Text) == "" {
+		ev.Text = "(Files without a text.)"
+	}
+}
+
+// FetchFiles brings what people attached into the blob store: the sandbox never
+// has the bot's token. A file that cannot be had comes back with the reason.
+func (d *Delivery) FetchFiles(ctx context.Context, in workflows.FetchFilesInput) (workflows.FetchFilesResult, error) {
+	stop := beat(ctx, nil)
+	defer stop()
+	var res workflows.FetchFilesResult
+	fetcher, ok := d.Poster.(Fetcher)
+	for _, a := range in.Attachments {
+		f := workflows.FetchedFile{FileRef: workflows.FileRef{Name: a.Name, Bytes: a.Bytes}}
+		data, err := []byte(nil), error(&FetchError{"this platform gives no files"})
+		if ok {
+			data, err = fetcher.Fetch(ctx, in.Thread, in.Message, a, workflows.MaxFileBytes)
+		}
+		var never *FetchError
+		switch {
+		case errors.As(err, &never):
+			d.Log.Info("Attached file was not fetched", telemetry.KeyWorkflowID, in.WorkflowID, telemetry.KeyError, err)
+			f.Problem = never.Why
+		case err != nil:
+			return res, d.fail(ctx, "fetching an attached file", err)
+		default:
+			f.Bytes = int64(len(data))
+			if f.Ref, err = d.Blobs.Put(ctx, attachedPrefix, data); err != nil {
+				return res, fmt.Errorf("keeping an attached file: %w", err)
+			}
+		}
+		res.Files = append(res.Files, f)
+		activity.RecordHeartbeat(ctx)
+	}
+	return res, nil
+}
+
+// withFile reads the file that a message shows. One that is not kept any more is
+// said to be missing.
+func (d *Delivery) withFile(ctx context.Context, c *Content) error {
+	if c.View.File == nil {
+		return nil
+	}
+	data, err := d.Blobs.Get(ctx, c.View.File.Ref)
+	switch {
+	case errors.Is(err, blob.ErrNotFound), errors.Is(err, blob.ErrBadKey):
+		c.View.File = nil
+		c.Text += " It is no longer kept; ask for it again."
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading its file: %w", err)
+	}
+	c.File = &File{Name: c.View.File.Name, Data: data}
+	return nil
+}
+
+// Download gets a file over HTTP for a [Fetcher], from one of the hosts that the
+// platform keeps files on; elsewhere, also by a redirect, nothing is asked for.
+type Download struct {
+	Client *http.Client
+	// Allowed reports whether files may come from an address.
+	Allowed func(*url.URL) bool
+	// Token, if set, goes along as a bearer token.
+	Token string
+}
+
+// Get returns at most limit bytes.
+func (d Download) Get(ctx context.Context, address string, limit int64) ([]byte, error) {
+	u, err := url.Parse(address)
+	if err != nil || !d.Allowed(u) {
+		return nil, &FetchError{"its address is none of the platform's own"}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, &FetchError{"its address is none"}
+	}
+	if d.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+d.Token)
+	}
+	client := *d.Client
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	resp, err := client.Do(req)
+	if err != nil {
+		var named *url.Error
+		if errors.As(err, &named) {
+			err = named.Err // the address may be a capability
+		}
+		return nil, fmt.Errorf("downloading a file: %w", err)
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests:
+		return nil, fmt.Errorf("downloading a file: the server answered %s", resp.Status)
+	case resp.StatusCode != http.StatusOK:
+		return nil, &FetchError{fmt.Sprintf("the platform does not give it (status %d)", resp.StatusCode)}
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("downloading a file: %w", err)
+	case int64(len(data)) > limit:
+		return nil, &FetchError{"it is larger than " + Size(limit)}
+	}
+	return data, nil
+}
