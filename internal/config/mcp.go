@@ -84,18 +84,17 @@ func commandWords(text string) ([]string, error) {
 		return ""
 	})
 	var words []string
-	err := syntax.NewParser().Words(strings.NewReader(text), func(w *syntax.Word) bool {
+	for w, err := range syntax.NewParser().WordsSeq(strings.NewReader(text)) {
+		if err != nil {
+			return nil, fmt.Errorf("the command is not quoted as for a shell: %w", err)
+		}
 		word, err := shell.Literal(&shell.Config{Env: env}, w)
 		if err != nil {
 			variable = text
 		}
 		words = append(words, word)
-		return true
-	})
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("the command is not quoted as for a shell: %w", err)
-	case variable != "":
+	}
+	if variable != "" {
 		return nil, fmt.Errorf("the command needs a shell for %s, and there is none", variable)
 	}
 	return words, nil
