@@ -88,6 +88,12 @@ func ApprovalCommand(a workflows.ApprovalView) string {
 // Why gives the reasons on one line, or one a line where there are more, and
 // what the command would lose.
 func Why(a workflows.ApprovalView) string {
+	lines := []string{Reasons(a), Evidence(a.Evidence)}
+	return strings.Join(slices.DeleteFunc(lines, func(l string) bool { return l == "" }), "\n")
+}
+
+// Reasons gives the reasons on one line, or one a line where there are more.
+func Reasons(a workflows.ApprovalView) string {
 	var lines []string
 	switch len(a.Reasons) {
 	case 0:
@@ -98,9 +104,6 @@ func Why(a workflows.ApprovalView) string {
 		for _, r := range a.Reasons {
 			lines = append(lines, "- "+Sentence(Shown(r)))
 		}
-	}
-	if e := Evidence(a.Evidence); e != "" {
-		lines = append(lines, e)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -250,6 +253,11 @@ func (s Style) approved(a workflows.ApprovalView) string {
 		parts = append(parts, "not run")
 	}
 	lines := []string{strings.Join(parts, " · ")}
+	for _, v := range approvals(a) {
+		if v.Reason != "" && !a.BrokeGlass {
+			lines = append(lines, "Note by "+s.Person(v.By)+": "+Sentence(Shown(v.Reason)))
+		}
+	}
 	if a.BrokeGlass {
 		lines = append(lines, "Reason: "+Sentence(Shown(lastApproval(a).Reason)))
 	}

@@ -194,8 +194,11 @@ func (d *drawing) approval(a workflows.ApprovalView) (string, []component) {
 		before = append(before, d.line("In "+cut(chat.Where(a), lineShown)+":"))
 	}
 	var after []string
-	if why := chat.Why(a); why != "" {
+	if why := chat.Reasons(a); why != "" {
 		after = append(after, d.line(cut(why, reasonsShown)))
+	}
+	if e := chat.Evidence(a.Evidence); e != "" {
+		after = append(after, d.line(cut(e, evidenceShown)))
 	}
 	if a.State == workflows.ApprovalPending {
 		after = append(after, d.line(d.style.AskedFor(a))+d.others(a))

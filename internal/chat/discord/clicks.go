@@ -37,6 +37,8 @@ func (c *call) pressed(ctx context.Context) {
 		c.share(ctx, r)
 	case r.Button == buttonEdit:
 		c.editModal(ctx, r)
+	case r.Button == buttonNote:
+		c.first(ctx, response{Type: respondModal, Data: noteModal(r)})
 	case r.Button == buttonAlone:
 		c.first(ctx, response{Type: respondModal, Data: aloneModal(r)})
 	case r.Button == workflows.ButtonDeny:
@@ -52,6 +54,7 @@ func (c *call) pressed(ctx context.Context) {
 const (
 	buttonEdit  = "edit"
 	buttonAlone = "alone"
+	buttonNote  = "note"
 )
 
 // errChanged: what was shown is not what stands there now.
@@ -228,6 +231,12 @@ func reviewed(r ref, av workflows.ApprovalView, whole chat.Review, fileLimit int
 	if whole.EditedBy != "" {
 		tail = "Changed by " + escape(whole.EditedBy) + ". " + tail
 	}
+	if e := chat.Evidence(whole.Evidence); e != "" {
+		tail = escape(cut(e, evidenceShown)) + "\n" + tail
+	}
+	if why := chat.Reasons(workflows.ApprovalView{Reasons: whole.Reasons}); why != "" {
+		tail = escape(cut(why, reasonsShown)) + "\n" + tail
+	}
 	shown := chat.ShownLines(whole.Command)
 	if room := shownText - size(head+tail) - 60; size(fence(shown)) > room {
 		shown = cut(shown, room-80) + "\n… the file has all of it"
@@ -238,6 +247,7 @@ func reviewed(r ref, av workflows.ApprovalView, whole chat.Review, fileLimit int
 	}
 	at := ref{Approval: av.ID, Key: r.Key, Version: r.Version, Digest: short(whole.Digest), Reviewed: true}
 	buttons := []workflows.Button{{ID: workflows.ButtonApprove, Label: "Approve once"}}
+	buttons = append(buttons, workflows.Button{ID: buttonNote, Label: "Approve with a note…"})
 	if editable(av, whole.Command) {
 		buttons = append(buttons, workflows.Button{ID: buttonEdit, Label: "Change the command…"})
 	}
@@ -316,7 +326,9 @@ func (c *call) verdict(ctx context.Context, kind string, r ref, in map[string]st
 			k.Reason = in[inputReason]
 		}
 	case modalEdit:
-		k.Button, k.Edit = workflows.ButtonApprove, in[inputCommand]
+		k.Button, k.Edit, k.Reason = workflows.ButtonApprove, in[inputCommand], in[inputReason]
+	case modalNote:
+		k.Button, k.Reason = workflows.ButtonApprove, in[inputReason]
 	case modalAlone:
 		k.Button, k.BreakGlass = workflows.ButtonApprove, in[inputReason]
 	}

@@ -78,7 +78,7 @@ func commands() []command {
 		{Name: commandName, Type: int(discordgo.ChatApplicationCommand), Description: "Give the agent a task, or its session a command", Contexts: []int{inGuilds}, Options: []commandOption{
 			sub(chat.VerbRun, "Opens a thread and its session and runs a task; in a session's thread: a message to it",
 				text(optionTask, "What the agent should do", maxTask, true), backend,
-				text(optionWorkspace, "Workspace of the new session", 200, false), text(optionModel, "Model of the new session", 200, false),
+				listed(optionWorkspace, "Workspace of the new session", false), text(optionModel, "Model of the new session", 200, false),
 				text(optionTitle, "Title of the new session", 200, false)),
 			sub(chat.VerbNew, "A new session from another's files", listed(optionFrom, "The session to copy, also a destroyed one", true)),
 			sub(chat.VerbSwitch, "Moves the session to another backend", backend, listed(optionRoot, "Root directory, on local only", false), session),

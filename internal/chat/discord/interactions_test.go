@@ -227,9 +227,15 @@ func TestReview(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{})
 	s := w.session()
-	card := w.approval(s, func(v *workflows.MessageView) { v.Approval.BreakGlass = []string{grace} })
+	card := w.approval(s, func(v *workflows.MessageView) {
+		v.Approval.BreakGlass, v.Approval.Evidence = []string{grace}, []string{"312 files, 48 MB"}
+		v.Approval.Reasons = []string{strings.Repeat("a long reason ", 60), strings.Repeat("another one ", 60)}
+	})
+	posted, _ := w.fake.Message(s.ID, card)
+	require.Contains(t, posted.Content, "When asked: 312 files, 48 MB.", "however long the reasons are")
 	i := w.click(grace, s.ID, card, "Review…")
 	require.Contains(t, w.said(i), "rm -rf build")
+	require.Contains(t, w.said(i), "When asked: 312 files, 48 MB.")
 	m, _ := i.Message()
 	require.True(t, m.Ephemeral)
 	require.Len(t, m.Files, 1)
@@ -258,6 +264,29 @@ func TestReview(t *testing.T) {
 	d = w.sessions.Asked("Decide")[2].Arg.(workflows.Decision)
 	require.True(t, d.BreakGlass)
 	require.Equal(t, "production is down", d.Reason)
+
+	form = w.click(grace, s.ID, m.ID, "Approve with a note…").Answer()
+	sub, err = w.fake.Submit(form.Modal, map[string]string{"reason": "agreed in the stand-up"})
+	require.NoError(t, err)
+	require.NotZero(t, sub.Answer().Kind)
+	w.until("the vote", func() bool { return len(w.sessions.Asked("Decide")) == 4 })
+	d = w.sessions.Asked("Decide")[3].Arg.(workflows.Decision)
+	require.False(t, d.BreakGlass)
+	require.Equal(t, []string{workflows.VerdictApprove, "agreed in the stand-up", "sha256:0123456789abcdef0123"}, []string{d.Verdict, d.Reason, d.Digest})
+}
+
+// Workspaces are offered while somebody types, and others are refused at once.
+func TestWorkspaces(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	i, err := w.fake.Autocomplete(ada, general, "agent run", "workspace", "a", map[string]any{"task": "fix it"})
+	require.NoError(t, err)
+	w.until("the choices", func() bool { return i.Answer().Kind == discordfake.AnswerChoices })
+	require.Len(t, i.Answer().Choices, 1)
+	require.Equal(t, "api", i.Answer().Choices[0].Value)
+	refused := w.use(ada, general, "agent run", map[string]any{"task": "fix it", "workspace": "nowhere"})
+	require.Contains(t, w.said(refused), "Workspaces: api, site.")
+	require.Empty(t, w.sessions.Asked("RequestSession"))
 }
 
 // TestReviewOfADecidedRequest: the session answers how it stands.

@@ -37,9 +37,11 @@ const (
 	shownText = maxContent - markLength - 5
 	// maxParts is how many messages an answer may take before it becomes a file.
 	maxParts = 6
-	// reasonsShown bounds the reasons on an approval card, lineShown a line.
-	reasonsShown = 500
-	lineShown    = 300
+	// reasonsShown bounds the reasons on an approval card, evidenceShown what the
+	// command would lose, lineShown a line.
+	reasonsShown  = 500
+	evidenceShown = 400
+	lineShown     = 300
 	// shownLine bounds a command on a turn card, tailLine a line of its output.
 	shownLine = 120
 	tailLine  = 100

@@ -14,6 +14,7 @@ const (
 	modalDeny  = "deny"
 	modalEdit  = "edit"
 	modalAlone = "alone"
+	modalNote  = "note"
 
 	inputReason  = "reason"
 	inputVerdict = "verdict"
@@ -59,6 +60,14 @@ func commandModal(r ref, command string) modal {
 	in.Value = command
 	return modal{CustomID: modalID(modalEdit, r), Title: "Change and approve", Components: []component{
 		label("Command", "It is judged again; votes for the old one are void.", in),
+		label("Note", "It goes on record and on the card.", textInput(inputReason, inputLong, maxTyped, false)),
+	}}
+}
+
+// noteModal asks for a note to an approval.
+func noteModal(r ref) modal {
+	return modal{CustomID: modalID(modalNote, r), Title: "Approve with a note", Components: []component{
+		label("Note", "It goes on record and on the card.", textInput(inputReason, inputLong, maxTyped, true)),
 	}}
 }
 

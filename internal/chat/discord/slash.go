@@ -214,6 +214,12 @@ func (c *call) complete(ctx context.Context) {
 				choices = append(choices, namedValue{b, b})
 			}
 		}
+	case optionWorkspace:
+		for _, name := range c.app.dep.Workspaces {
+			if strings.Contains(strings.ToLower(name), prefix) && length(name) <= maxChoice {
+				choices = append(choices, namedValue{name, name})
+			}
+		}
 	case optionRoot:
 		for _, r := range c.app.cfg.Roots {
 			if strings.Contains(strings.ToLower(r), prefix) && length(r) <= maxChoice {

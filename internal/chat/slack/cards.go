@@ -217,8 +217,10 @@ func (d drawing) approval(a workflows.ApprovalView) []slack.Block {
 		r.add(texts("In "+chat.Where(a)+":", nil))
 	}
 	r.box(command)
-	if why := chat.Why(a); why != "" {
-		r.add(rich([]piece{{text: cut(why, reasonsShown)}}, nil))
+	for _, l := range []string{cut(chat.Reasons(a), reasonsShown), cut(chat.Evidence(a.Evidence), evidenceShown)} {
+		if l != "" {
+			r.add(rich([]piece{{text: l}}, nil))
+		}
 	}
 	if a.State == workflows.ApprovalPending {
 		r.add(d.line(d.style.AskedFor(a), nil))

@@ -196,6 +196,15 @@ func TestApprovalGolden(t *testing.T) {
 	add("expired", func(a *workflows.ApprovalView) { a.State, a.DecidedAt = workflows.ApprovalExpired, at(t, "16:05:00") })
 	add("changed", func(a *workflows.ApprovalView) { a.State, a.DecidedAt = workflows.ApprovalChanged, at(t, "15:07:00") })
 	add("unknown", func(a *workflows.ApprovalView) { a.UnknownRun, a.Reasons = true, []string{"The worker died."} })
+	add("many reasons, and what would be lost", func(a *workflows.ApprovalView) {
+		a.Reasons = []string{strings.Repeat("a long reason ", 60), strings.Repeat("another one ", 60)}
+		a.Evidence = []string{"312 files, 48 MB", "2 commits that no remote has"}
+	})
+	add("approved with a note", func(a *workflows.ApprovalView) {
+		a.State = workflows.ApprovalApproved
+		a.Votes = []workflows.Vote{{By: workflows.Actor{ID: grace, Name: "grace"}, Verdict: workflows.VerdictApprove, Reason: "agreed in the stand-up"}}
+		a.CallState, a.ExitCode = workflows.CallCompleted, exit(0)
+	})
 	golden(t, "approval", all)
 }
 

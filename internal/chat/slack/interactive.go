@@ -337,7 +337,9 @@ func (a *App) review(ctx context.Context, i interaction, r ref) {
 // reviewFile shares a review that no modal can hold as a file in the thread. The
 // digest ties the approval to what the file says.
 func (a *App) reviewFile(ctx context.Context, r ref, av workflows.ApprovalView, whole chat.Review) slack.ModalViewRequest {
-	name := "review-" + chat.FileName(strings.ReplaceAll(r.Approval, ".", "-"))
+	// A request whose command was changed has another digest, and so another file.
+	digest := whole.Digest[strings.LastIndexByte(whole.Digest, ':')+1:]
+	name := "review-" + chat.FileName(strings.ReplaceAll(r.Approval, ".", "-")+"-"+digest[:min(len(digest), 8)])
 	p := &poster{app: a}
 	t := a.refThread(r)
 	found, err := p.parts(ctx, t, "", time.Time{})
@@ -350,9 +352,14 @@ func (a *App) reviewFile(ctx context.Context, r ref, av workflows.ApprovalView, 
 	}
 	at := r
 	at.Digest = whole.Digest
-	v := modal(viewReview, "Review", at.encode(),
-		textBlock("This is longer than a dialog may be. All of it is in the file "+name+" in the thread; read it before you approve."),
-		textBlock("Digest: "+whole.Digest))
+	blocks := []slack.Block{textBlock("This is longer than a dialog may be. All of it is in the file " + name + " in the thread; read it before you approve. It begins:")}
+	blocks = append(blocks, boxes(cut(chat.ShownLines(whole.Command), shownBeginning))...)
+	for _, l := range []string{cut(chat.Reasons(av), reasonsShown), cut(chat.Evidence(whole.Evidence), evidenceShown)} {
+		if l != "" {
+			blocks = append(blocks, textBlock(l))
+		}
+	}
+	v := modal(viewReview, "Review", at.encode(), append(blocks, textBlock("Digest: "+whole.Digest))...)
 	if av.State == workflows.ApprovalPending && !av.UnknownRun {
 		v = withSubmit(v, "Approve once")
 	}
@@ -489,9 +496,15 @@ func (a *App) outcome(ctx context.Context, i interaction, r ref, id string, at t
 		}
 		return a.decided(ctx, i, r, c)
 	case viewReview:
-		return a.decided(ctx, i, r, chat.Click{
+		c := chat.Click{
 			Interaction: id, Button: workflows.ButtonApprove, BreakGlass: i.View.value(inputAlone), Edit: i.View.changed(inputCommand), At: at,
-		})
+		}
+		if note := i.View.value(inputNote); c.BreakGlass == "" {
+			c.Reason = note
+		} else if note != "" {
+			c.BreakGlass += "\n" + note // one text goes on record
+		}
+		return a.decided(ctx, i, r, c)
 	case viewPicker:
 		channel, ts, ok := strings.Cut(i.View.value(inputSession), "/")
 		c, cok := decodeCommand(r.Command)

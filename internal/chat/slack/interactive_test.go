@@ -181,6 +181,17 @@ func TestEditAndApprove(t *testing.T) {
 	require.Equal(t, []string{workflows.VerdictApprove, "rm -r build", "sha256:1"}, []string{d.Verdict, d.Edit, d.Digest})
 }
 
+func TestApproveWithANote(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{before: oncall})
+	ts := w.approval(w.session(), nil)
+	_, err := w.fake.Submit(w.reviewed(ts).ID, map[string]string{"note": "agreed in the stand-up"})
+	require.NoError(t, err)
+	d := one[workflows.Decision](w, "Decide")
+	require.Equal(t, []string{workflows.VerdictApprove, "agreed in the stand-up"}, []string{d.Verdict, d.Reason})
+	require.False(t, d.BreakGlass)
+}
+
 func TestUnchangedIsNoEdit(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{before: oncall})
@@ -195,7 +206,7 @@ func TestWhatNoInputHoldsCannotBeEdited(t *testing.T) {
 	w := start(t, setup{before: oncall})
 	for _, command := range []string{strings.Repeat("x", 3001), "echo \u202ex", " leading space"} {
 		ts := w.approval(w.session(), func(v *workflows.MessageView) { v.Approval.Command.Text = command })
-		require.NotContains(t, string(w.reviewed(ts).Blocks), "plain_text_input")
+		require.NotContains(t, string(w.reviewed(ts).Blocks), `"block_id":"command"`)
 	}
 }
 
@@ -275,7 +286,7 @@ func TestReviewShowsEverythingAndBindsTheDigest(t *testing.T) {
 	w := start(t, setup{before: oncall})
 	detail, err := w.blobs.Put(t.Context(), "detail", []byte(`{"env":["PATH=/x"],"files":[{"path":"s.sh","text":"echo hello\nrm -rf /tmp/x"}],"notes":["one note"]}`))
 	require.NoError(t, err)
-	long := strings.Repeat("echo a && ", 700) + "true"
+	long := strings.Repeat("echo a && ", 290) + "true"
 	whole, err := w.blobs.Put(t.Context(), "command", []byte(long))
 	require.NoError(t, err)
 	ts := w.approval(w.session(), func(v *workflows.MessageView) {
@@ -302,12 +313,13 @@ func TestReviewShowsEverythingAndBindsTheDigest(t *testing.T) {
 func TestReviewThatNoDialogHolds(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{before: oncall})
-	long := strings.Repeat("echo something long\n", 9000)
+	long := strings.Repeat("echo something long\n", 160) // more than an input holds
 	whole, err := w.blobs.Put(t.Context(), "command", []byte(long))
 	require.NoError(t, err)
 	thread := w.session()
 	ts := w.approval(thread, func(v *workflows.MessageView) {
 		v.Approval.Command = workflows.TextRef{Text: long[:1000], Ref: whole, Bytes: len(long)}
+		v.Approval.Evidence = []string{"312 files, 48 MB"}
 	})
 	for i := range 2 {
 		_, err = w.fake.Press(grace, general, ts, workflows.ButtonReview)
@@ -316,7 +328,10 @@ func TestReviewThatNoDialogHolds(t *testing.T) {
 	}
 	require.Equal(t, 1, len(w.fake.Files()), "one file, however often it is asked for") //nolint:testifylint // the contents are no help
 	require.True(t, strings.Contains(string(w.fake.Files()[0].Content), long))          //nolint:testifylint // likewise
-	require.Contains(t, blockText(w.fake.Views(grace)[0].Blocks), w.fake.Files()[0].Name)
+	text := blockText(w.fake.Views(grace)[0].Blocks)
+	for _, want := range []string{w.fake.Files()[0].Name, "echo something long", "it deletes", "312 files, 48 MB"} {
+		require.Contains(t, text, want)
+	}
 }
 
 func TestReviewOfWhatIsDecided(t *testing.T) {

@@ -38,11 +38,15 @@ const (
 	// shownLine bounds a command's line and a line of output on a turn card.
 	shownLine = 300
 	tailLine  = 160
-	// reasonsShown bounds the reasons on an approval card.
-	reasonsShown = 3000
+	// reasonsShown bounds the reasons on an approval card, evidenceShown what the
+	// command would lose.
+	reasonsShown  = 2500
+	evidenceShown = 1000
 	// maxTyped bounds a reason: at four bytes a character it stays below
 	// [chat.MaxReason].
 	maxTyped = 1000
+	// shownBeginning is what of a command is shown whose file has all of it.
+	shownBeginning = 1000
 	// reviewText is the longest review that a modal shows; a longer one is a file.
 	reviewText = 40000
 	// callsShown is how many calls a page of a turn's details shows: two blocks each,

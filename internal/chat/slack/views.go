@@ -87,6 +87,7 @@ const (
 	inputVerdict = "verdict"
 	inputCommand = "command"
 	inputAlone   = "break_glass"
+	inputNote    = "note"
 )
 
 func input(id, label string, optional bool, e slack.BlockElement) slack.Block {
@@ -264,6 +265,9 @@ func reviewView(at ref, a workflows.ApprovalView, r chat.Review) slack.ModalView
 	if e, ok := editable(a, r); ok {
 		blocks = append(blocks, e)
 	}
+	note := slack.NewPlainTextInputBlockElement(plain("Why this may run", 150), inputNote)
+	note.MaxLength = maxTyped
+	blocks = append(blocks, input(inputNote, "Note to the approval, on the record and on the card", true, note))
 	if len(a.BreakGlass) > 0 {
 		e := slack.NewPlainTextInputBlockElement(plain("Why this cannot wait for others", 150), inputAlone)
 		e.MaxLength = maxTyped
@@ -285,7 +289,8 @@ func editable(a workflows.ApprovalView, r chat.Review) (slack.Block, bool) {
 	return input(inputCommand, "Change the command, to approve it changed", true, e), true
 }
 
-// reviewFits reports whether a modal can show a review.
+// reviewFits reports whether a modal can show a review. A command that no input
+// holds is shown as a file.
 func reviewFits(v slack.ModalViewRequest, r chat.Review) bool {
-	return len(v.Blocks.BlockSet) <= maxViewBlocks && length(r.Text()) <= reviewText
+	return len(v.Blocks.BlockSet) <= maxViewBlocks && length(r.Text()) <= reviewText && length(r.Command) <= maxInput
 }

@@ -1,6 +1,7 @@
 package pagetest
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -204,4 +205,32 @@ func TestButtonsOfAllKinds(t *testing.T) {
 	require.Equal(t, "stop", s.seenClicks()[0].Button)
 	require.Equal(t, "keep", s.seenClicks()[1].Button)
 	require.Equal(t, "run_again", s.seenClicks()[2].Button)
+}
+
+// Details open at once, list the turn's calls, and lead to each one's output.
+func TestDetails(t *testing.T) {
+	t.Parallel()
+	s, b := approvalThread(t)
+	s.onClick = func(c seenClick) clickAnswer {
+		return clickAnswer{Outcome: "recorded", Text: "all as text", Details: []map[string]any{
+			{"n": 1, "id": "y1", "command": "go test ./...\nsecond line", "outcome": "✓ exit 1 · 3.1 s", "ran": true, "facts": []string{"Verdict: safe.", "Approved by @grace at 2026-11-29T15:04:05Z."}},
+			{"n": 2, "id": "y9", "command": "rm <b>x</b>", "outcome": "⊘ denied", "ran": false, "facts": []string{"Denied by @grace."}},
+		}}
+	}
+	s.output = func(w http.ResponseWriter, id, stream string, offset int) {
+		if id == "y1" && stream == "stdout" && offset == 0 {
+			_, _ = w.Write([]byte("hello from the command\n"))
+		}
+	}
+	m := workingTurn(time.Now())
+	m.Buttons = []button{{"stop", "Stop"}, {"details", "Details"}}
+	s.put(m)
+	tb := b.open(s, "grace", "t1")
+	tb.click("#m-c1 [data-button=details]")
+	for _, text := range []string{"go test ./...\nsecond line", "Verdict: safe.", "Denied by @grace.", "rm <b>x</b>"} {
+		tb.shows("dialog", text)
+	}
+	require.Equal(t, "details", s.seenClicks()[0].Button)
+	tb.click("dialog .detail button")
+	tb.shows("dialog:last-of-type", "hello from the command")
 }

@@ -123,6 +123,7 @@ type (
 		Outcome string `json:"outcome"`
 		Text    string `json:"text"`
 		Review  any    `json:"review,omitempty"`
+		Details any    `json:"details,omitempty"`
 	}
 )
 
