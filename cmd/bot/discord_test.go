@@ -125,14 +125,14 @@ func TestDiscord(t *testing.T) {
 
 func older(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a < b }
 
-// executables builds dev and bot, unless they are built already.
+// executables builds dev, worker and bot, unless they are built already.
 func executables(t *testing.T) string {
 	t.Helper()
 	if bin := os.Getenv("COUNTERSIGN_E2E_BIN"); bin != "" {
 		return bin
 	}
 	bin := t.TempDir()
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin+string(filepath.Separator), "../dev", ".").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin+string(filepath.Separator), "../dev", "../worker", ".").CombinedOutput()
 	require.NoError(t, err, string(out))
 	return bin
 }

@@ -33,6 +33,8 @@ type dev struct {
 	config  *config.Config
 	env     *process.Env
 	without map[string]bool
+	// database is the PostgreSQL server of Temporal's data; empty is a file.
+	database string
 	// behind is the address of a proxy before the server, which others are told.
 	behind string
 
@@ -115,7 +117,8 @@ func (d *dev) startTemporal(ctx context.Context) error {
 	}
 	o := devserver.Options{
 		DataDir: d.dir.Path(), FrontendPort: port, SearchAttributes: workerapp.SearchAttributes(), Log: d.log,
-		Versions: d.config.Worker.BuildID != "",
+		DatabaseURL: d.database,
+		Versions:    d.config.Worker.BuildID != "",
 	}
 	s, err := devserver.Start(ctx, o)
 	if errors.Is(err, devserver.ErrPortTaken) {

@@ -49,6 +49,11 @@ type Options struct {
 	// DataDir is the existing directory of the SQLite file temporal.db. Two
 	// processes must not share it: the caller locks it. Unused when InMemory.
 	DataDir string
+	// DatabaseURL is a PostgreSQL server that keeps everything instead, in its
+	// databases temporal and temporal_visibility, which are made where they are
+	// missing: postgres://user:password@host:port, with the driver's attributes
+	// (sslmode=disable) as a query.
+	DatabaseURL string
 	// InMemory keeps everything in memory instead.
 	InMemory bool
 	// FrontendPort is the port that clients dial; 0 takes a free one. A taken
@@ -93,13 +98,16 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	defer release()
-	cfg := serverConfig(o, ports)
-	if err := prepareStore(o, cfg); err != nil {
-		return nil, err
-	}
 	s := &Server{address: address(ports[0]), namespaces: o.Namespaces, log: o.Log, stopping: new(atomic.Bool)}
 	ready := new(atomic.Bool)
 	out := logger{out: o.Log.With(telemetry.KeyComponent, "temporal"), ready: ready, stopping: s.stopping}
+	cfg, err := serverConfig(o, ports)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepareStore(o, cfg, out); err != nil {
+		return nil, err
+	}
 	release() // the server listens itself
 	s.inner, err = temporal.NewServer(serverOptions(o, cfg, ports, out)...)
 	if err != nil {
@@ -108,7 +116,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := s.inner.Start(); err != nil {
 		return nil, fmt.Errorf("starting the embedded Temporal server: %w", err)
 	}
-	if err := s.becomeReady(ctx, o.SearchAttributes); err != nil {
+	if err := s.becomeReady(ctx, o); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
 	ready.Store(true)
@@ -163,7 +171,7 @@ func (s *Server) Stop() error {
 
 // becomeReady waits until the frontend answers for every namespace, and adds
 // search attributes that an older file lacks.
-func (s *Server) becomeReady(ctx context.Context, attributes map[string]enumspb.IndexedValueType) error {
+func (s *Server) becomeReady(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	lazy, err := client.NewLazyClient(client.Options{
@@ -174,10 +182,15 @@ func (s *Server) becomeReady(ctx context.Context, attributes map[string]enumspb.
 	}
 	defer lazy.Close()
 	for _, ns := range s.namespaces {
+		if o.DatabaseURL != "" {
+			if err := registerNamespace(ctx, lazy, ns, o.Retention); err != nil {
+				return err
+			}
+		}
 		if err := awaitNamespace(ctx, lazy, ns); err != nil {
 			return err
 		}
-		if err := addSearchAttributes(ctx, lazy, ns, attributes); err != nil {
+		if err := addSearchAttributes(ctx, lazy, ns, o.SearchAttributes); err != nil {
 			return err
 		}
 	}
@@ -200,15 +213,22 @@ func awaitNamespace(ctx context.Context, c client.Client, namespace string) erro
 	}
 }
 
-// serverConfig is the server's static configuration: one shard, one store, all
-// services on loopback.
-func serverConfig(o Options, ports []int) *config.Config {
+// serverConfig is the server's static configuration: one shard, one store (two in
+// PostgreSQL), all services on loopback.
+func serverConfig(o Options, ports []int) (*config.Config, error) {
 	frontend := address(ports[0])
+	stores, listing := map[string]config.DataStore{storeName: {SQL: storeConfig(o)}}, storeName
+	if o.DatabaseURL != "" {
+		var err error
+		if stores, err = postgresStores(o); err != nil {
+			return nil, err
+		}
+		listing = visibilityStore
+	}
 	cfg := &config.Config{
 		Global: config.Global{Membership: config.Membership{MaxJoinDuration: 30 * time.Second, BroadcastAddress: host}},
 		Persistence: config.Persistence{
-			DefaultStore: storeName, VisibilityStore: storeName, NumHistoryShards: 1,
-			DataStores: map[string]config.DataStore{storeName: {SQL: storeConfig(o)}},
+			DefaultStore: storeName, VisibilityStore: listing, NumHistoryShards: 1, DataStores: stores,
 		},
 		ClusterMetadata:     clusterConfig(frontend),
 		DCRedirectionPolicy: config.DCRedirectionPolicy{Policy: "noop"},
@@ -226,7 +246,7 @@ func serverConfig(o Options, ports []int) *config.Config {
 	for i, name := range temporal.DefaultServices {
 		cfg.Services[name] = config.Service{RPC: config.RPC{GRPCPort: ports[i], BindOnIP: host}}
 	}
-	return cfg
+	return cfg, nil
 }
 
 func serverOptions(o Options, cfg *config.Config, ports []int, out logger) []temporal.ServerOption {

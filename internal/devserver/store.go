@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	storeName   = "sqlite"
+	storeName   = "default"
 	clusterName = "active"
 	fileName    = "temporal.db"
 )
@@ -61,8 +61,12 @@ func clusterConfig(frontend string) *cluster.Config {
 	}
 }
 
-// prepareStore makes the file if there is none, and the namespaces.
-func prepareStore(o Options, cfg *config.Config) error {
+// prepareStore makes the file if there is none, and the namespaces; in PostgreSQL
+// the tables.
+func prepareStore(o Options, cfg *config.Config, out logger) error {
+	if o.DatabaseURL != "" {
+		return preparePostgres(o, out)
+	}
 	if !o.InMemory {
 		if err := createFile(filepath.Join(o.DataDir, fileName)); err != nil {
 			return err
