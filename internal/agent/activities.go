@@ -109,7 +109,7 @@ func New(o Options) (*Activities, error) {
 		o.RequestTimeout = DefaultRequestTimeout
 	}
 	if o.Timeouts == (Timeouts{}) {
-		o.Timeouts = Timeouts{Shell: 2 * time.Minute, Install: 10 * time.Minute}
+		o.Timeouts = Timeouts{Shell: 2 * time.Minute, Install: 10 * time.Minute, Background: 30 * time.Minute}
 	}
 	if o.CompactAt == 0 {
 		o.CompactAt = DefaultCompactAt

@@ -29,7 +29,7 @@ Your answers
 `
 
 // Timeouts are how long a tool call may take, as the model is told.
-type Timeouts struct{ Shell, Install time.Duration }
+type Timeouts struct{ Shell, Install, Background time.Duration }
 
 // instructions are the same for every call of a session on one sandbox, so that
 // the server can cache them: no times, no counters.
@@ -48,7 +48,7 @@ func instructions(s *workflows.SandboxRef, t Timeouts) string {
 	if shell == "" {
 		shell = "sh"
 	}
-	fmt.Fprintf(&b, "- Commands run under %s -c, without a terminal and without stdin.\n", shell)
+	fmt.Fprintf(&b, "- Commands run under %s -c, without a terminal and without stdin, unless you ask for yield_time_ms or tty.\n", shell)
 	if s.Isolated {
 		b.WriteString("- It is isolated: only the workspace and the temporary directory can be written.\n")
 	} else {
@@ -59,8 +59,8 @@ func instructions(s *workflows.SandboxRef, t Timeouts) string {
 	} else {
 		b.WriteString("- It has no network: downloads and remote hosts do not work.\n")
 	}
-	fmt.Fprintf(&b, "- A command is ended after %d seconds, a recognised package installation after %d, unless you set timeout_seconds.\n",
-		int(t.Shell.Seconds()), int(t.Install.Seconds()))
+	fmt.Fprintf(&b, "- A command is ended after %d seconds, a recognised package installation after %d, one that may go on in the background after %d, "+
+		"unless you set timeout_seconds.\n", int(t.Shell.Seconds()), int(t.Install.Seconds()), int(t.Background.Seconds()))
 	return b.String()
 }
 

@@ -198,6 +198,9 @@ func (r *reader) call(ctx context.Context, o *orderedObject, it outputItemFields
 		return err
 	}
 	r.inline += len(call.Args.Text)
+	if !isMCP {
+		call.Yield, call.Session = yieldOf(it.Name, arguments)
+	}
 	r.calls = append(r.calls, call)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/responses"
@@ -28,6 +29,28 @@ func tools() []responses.ToolUnionParam {
 			"timeout_seconds": object{
 				"type":        []string{"integer", "null"},
 				"description": "End the command after this many seconds; null is the default for its kind.",
+			},
+			"yield_time_ms": object{
+				"type": []string{"integer", "null"},
+				"description": "Let a command that runs longer than this go on in the background, with its stdin open: the call returns what it " +
+					"printed so far and a session for write_stdin. For servers, watchers and programs that ask. null waits for its end.",
+			},
+			"tty": object{
+				"type":        []string{"boolean", "null"},
+				"description": "Run it on a terminal, for programs that insist on one; it goes to the background like with yield_time_ms.",
+			},
+		}),
+		tool(workflows.ToolWriteStdin, "Talk to a command that goes on in the background: send it text, or only read what it has printed since. "+
+			"What is sent is judged like a command: for most programs people are asked.", object{
+			"session_id": object{"type": "string", "description": "The session that shell returned."},
+			"chars": object{
+				"type": []string{"string", "null"},
+				"description": "Sent as it is: end a line with a newline. \\u0003 alone is Ctrl-C, \\u0004 alone or last is Ctrl-D. " +
+					"null or empty only reads on.",
+			},
+			"yield_time_ms": object{
+				"type":        []string{"integer", "null"},
+				"description": "How long to wait for output, at most 300000; it returns early only when the command ends. null is 1000, or 5000 without chars.",
 			},
 		}),
 		tool(workflows.ToolReadFile, "Read one text file.", object{
@@ -71,7 +94,7 @@ type object = map[string]any
 
 func tool(name, description string, properties object) responses.ToolUnionParam {
 	var required []string
-	for _, p := range []string{"command", "cwd", "timeout_seconds", "path", "content", "depth", "patch"} { // a stable order: caching
+	for _, p := range []string{"command", "cwd", "timeout_seconds", "session_id", "chars", "yield_time_ms", "tty", "path", "content", "depth", "patch"} { // a stable order: caching
 		if _, ok := properties[p]; ok {
 			required = append(required, p)
 		}
@@ -99,8 +122,24 @@ func checkCall(name, arguments string) (shown, bad string) {
 			return "", "The call has no command. Give one in \"command\"."
 		case args.TimeoutSeconds < 0:
 			return "", "\"timeout_seconds\" must not be negative."
+		case args.YieldTimeMS < 0:
+			return "", "\"yield_time_ms\" must not be negative."
 		}
 		return args.Command, ""
+	case workflows.ToolWriteStdin:
+		args := workflows.WriteStdinArgs{}
+		if bad := readArgs(arguments, &args); bad != "" {
+			return "", bad
+		}
+		switch {
+		case strings.TrimSpace(args.SessionID) == "":
+			return "", "The call has no session. Give the one that the shell tool returned in \"session_id\"."
+		case args.YieldTimeMS < 0:
+			return "", "\"yield_time_ms\" must not be negative."
+		case args.Chars == "":
+			return "read on from " + args.SessionID, ""
+		}
+		return "to " + args.SessionID + ": " + args.Chars, ""
 	case workflows.ToolReadFile:
 		args := workflows.ReadFileArgs{}
 		if bad := readArgs(arguments, &args); bad != "" {
@@ -139,8 +178,48 @@ func checkTreeCall(name, arguments string) (shown, bad string) {
 		}
 		return name + "\n" + args.Patch, ""
 	}
-	return "", fmt.Sprintf("There is no tool named %q. Use %s, %s, %s, %s or %s.", cut(name, 64),
-		workflows.ToolShell, workflows.ToolReadFile, workflows.ToolWriteFile, workflows.ToolListFiles, workflows.ToolApplyPatch)
+	return "", fmt.Sprintf("There is no tool named %q. Use %s, %s, %s, %s, %s or %s.", cut(name, 64),
+		workflows.ToolShell, workflows.ToolWriteStdin, workflows.ToolReadFile, workflows.ToolWriteFile, workflows.ToolListFiles, workflows.ToolApplyPatch)
+}
+
+// Bounds and defaults of yield_time_ms. A command on a terminal never ends by
+// itself as a rule, so its call does not wait for that.
+const (
+	minYield  = 250 * time.Millisecond
+	maxYield  = 5 * time.Minute
+	yieldTTY  = 10 * time.Second
+	yieldSent = time.Second
+	yieldRead = 5 * time.Second
+)
+
+// yieldOf is how long a call may hold its step, and the running command that it
+// talks to.
+func yieldOf(name, arguments string) (yield time.Duration, session string) {
+	switch name {
+	case workflows.ToolShell:
+		args := workflows.ShellArgs{}
+		if readArgs(arguments, &args) != "" || !args.Interactive() {
+			return 0, ""
+		}
+		return yieldFor(args.YieldTimeMS, yieldTTY), ""
+	case workflows.ToolWriteStdin:
+		args := workflows.WriteStdinArgs{}
+		if readArgs(arguments, &args) != "" {
+			return 0, ""
+		}
+		if args.Chars == "" {
+			return yieldFor(args.YieldTimeMS, yieldRead), args.SessionID
+		}
+		return yieldFor(args.YieldTimeMS, yieldSent), args.SessionID
+	}
+	return 0, ""
+}
+
+func yieldFor(ms int, otherwise time.Duration) time.Duration {
+	if ms == 0 {
+		return otherwise
+	}
+	return min(max(time.Duration(min(ms, int(maxYield/time.Millisecond)))*time.Millisecond, minYield), maxYield)
 }
 
 func withPath(name, path string) (shown, bad string) {
@@ -175,8 +254,11 @@ func readArgs(arguments string, into any) (bad string) {
 }
 
 func kind(e *json.UnmarshalTypeError) string {
-	if e.Type.Kind().String() == "int" {
+	switch e.Type.Kind().String() {
+	case "int":
 		return "a whole number"
+	case "bool":
+		return "true or false"
 	}
 	return "a " + e.Type.Kind().String()
 }

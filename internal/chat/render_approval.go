@@ -60,7 +60,8 @@ func (s Style) ApprovalTitle(a workflows.ApprovalView) string {
 	return strings.Join(parts, " · ")
 }
 
-// Where is "docker, workspace api, directory /workspace".
+// Where is "docker, workspace api, directory /workspace"; of text for a running
+// command "docker, workspace api, as text to the running command python3 -i (1.2)".
 func Where(a workflows.ApprovalView) string {
 	parts := []string{a.Backend}
 	if a.Workspace != "" {
@@ -68,6 +69,9 @@ func Where(a workflows.ApprovalView) string {
 	}
 	if a.Cwd != "" {
 		parts = append(parts, "directory "+Shown(a.Cwd))
+	}
+	if a.To != "" {
+		parts = append(parts, "as text to the running command "+Shown(a.To))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -154,6 +154,7 @@ func (c *Config) checkSandbox(k *checker) {
 	k.positive("sandbox.timeout.read", c.Sandbox.Timeout.Read)
 	k.positive("sandbox.timeout.shell", c.Sandbox.Timeout.Shell)
 	k.positive("sandbox.timeout.install", c.Sandbox.Timeout.Install)
+	k.positive("sandbox.timeout.background", c.Sandbox.Timeout.Background)
 }
 
 func (c *Config) checkDocker(k *checker) {

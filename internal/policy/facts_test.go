@@ -184,8 +184,11 @@ func TestTextToRunningCommands(t *testing.T) {
 		{"bash", "ls\n", policy.Safe}, {"/bin/bash", "ls\npwd\n", policy.Safe}, {"bash", "ls", policy.Risky}, {"bash", "rm -rf /\n", policy.Forbidden}, {"sh", "rm -rf build\n", policy.Risky},
 		{"bash", "echo x > f\n", policy.Risky}, {"bash", "$x\n", policy.Risky}, {"bash", "$1\n", policy.Risky}, {"python3", "print(1)\n", policy.Risky}, {"python3", "import os; os.system('rm -rf /')\n", policy.Forbidden},
 		{"psql", "DROP TABLE users;\n", policy.Critical}, {"psql", "select 1;\n", policy.Risky}, {"unknown", "y\n", policy.Risky}, {"bash", "", policy.Safe}, {"bash", "if true\n", policy.Risky}, {"bash", "\x03\n", policy.Risky},
+		{"bash -i --norc", "ls\n", policy.Safe}, {"bash -c 'read f; cat \"$f\"'", "ls\n", policy.Risky}, {"bash script", "ls\n", policy.Risky}, {"bash -x", "ls\n", policy.Risky},
+		{"./bash", "ls\n", policy.Risky}, {"env bash", "ls\n", policy.Risky}, {"X=1 bash", "ls\n", policy.Risky}, {"bash; cat", "ls\n", policy.Risky}, {"bash | tee log", "ls\n", policy.Risky},
+		{"bash", "ls() { rm -rf ~; }\n", policy.Risky}, {"bash", "alias ls='rm -rf ~'\n", policy.Critical}, {"bash", "python3\n", policy.Risky},
 	} {
-		v := p.JudgeStdin(tc.program, tc.text, sandbox(), policy.Facts{})
+		v := p.JudgeStdin(p.Reader(tc.program, policy.ShellBash), tc.text, sandbox(), policy.Facts{})
 		require.Equal(t, tc.want, v.Tier, "%s %q: %s", tc.program, tc.text, v.Summary())
 	}
 }

@@ -50,8 +50,8 @@ func FuzzJudge(f *testing.F) {
 		}
 		p.Unguarded(command, env)
 		p.Needs(command, env)
-		p.JudgeStdin("bash", command, env, policy.Facts{})
-		p.JudgeStdin("python3", command, env, policy.Facts{})
+		p.JudgeStdin(policy.Reader{Program: "bash", Script: true}, command, env, policy.Facts{})
+		p.JudgeStdin(policy.Reader{Program: "python3"}, command, env, policy.Facts{})
 		p.JudgeWrite(command, nil, env, policy.Facts{})
 	})
 }

@@ -101,17 +101,19 @@ func (p *Policy) Secret(path string, env Env) bool {
 // JudgeStdin returns the verdict on sending text to a running program: for a
 // shell a script, for anything else it asks, unless a rule allows that
 // program's input.
-func (p *Policy) JudgeStdin(program, text string, env Env, facts Facts) Verdict {
+func (p *Policy) JudgeStdin(to Reader, text string, env Env, facts Facts) Verdict {
 	j := p.newJudge(env, facts)
-	name := program[strings.LastIndexByte(program, '/')+1:]
+	name := to.Program
+	t, allowed := p.stdinPrograms[name]
 	switch {
-	case in([]string{"sh", "bash", "dash", "ash"}, name):
+	case to.Script:
 		j.guarded(func() { j.shellStdin(name, text) })
+	case name == "":
+		j.raise(0, Risky, "the command is sent text, and what in it reads that is not known")
+		j.guarded(func() { j.otherStdin("the command", text) })
+	case allowed:
+		j.raise(0, t, fmt.Sprintf("`%s` may be sent text, by a rule", name))
 	default:
-		if t, ok := p.stdinPrograms[name]; ok {
-			j.raise(0, t, fmt.Sprintf("`%s` may be sent text, by a rule", name))
-			break
-		}
 		j.raise(0, Risky, fmt.Sprintf("`%s` is sent text, and what it does with it is not known", clip(name, 60)))
 		j.guarded(func() { j.otherStdin(name, text) })
 	}

@@ -70,7 +70,7 @@ stdin:
 		v := p.Judge(tc.command, sandbox(), policy.Facts{})
 		require.Equal(t, tc.want, v.Tier, "%q: %s", tc.command, v.Summary())
 	}
-	require.Equal(t, policy.Write, p.JudgeStdin("psql", "select 1;\n", sandbox(), policy.Facts{}).Tier)
+	require.Equal(t, policy.Write, p.JudgeStdin(p.Reader("psql -h db", policy.ShellBash), "select 1;\n", sandbox(), policy.Facts{}).Tier)
 	require.Equal(t, []string{"/workspace/scripts/gen.py"}, p.Judge("python3 scripts/gen.py --all", sandbox(), policy.Facts{}).Operands, "a lowered command still binds what it runs")
 }
 

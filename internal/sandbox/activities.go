@@ -40,6 +40,10 @@ type Offer struct {
 type Gate interface {
 	Needs(command string, env policy.Env) policy.Needs
 	Judge(command string, env policy.Env, facts policy.Facts) policy.Verdict
+	// Reader is who gets what is sent to a running command, JudgeStdin the verdict
+	// on sending that.
+	Reader(command string, lang policy.Shell) policy.Reader
+	JudgeStdin(to policy.Reader, text string, env policy.Env, facts policy.Facts) policy.Verdict
 	JudgeWrite(path string, content []byte, env policy.Env, facts policy.Facts) policy.Verdict
 	JudgeChanges(changes []policy.FileChange, show string, env policy.Env, facts policy.Facts) policy.Verdict
 	Version() string
@@ -60,6 +64,8 @@ type Output struct {
 	State    string
 	ExitCode *int
 	TimedOut bool
+	// Session names a command that goes on in the background.
+	Session string
 	// Note is a remark or reason.
 	Note string
 	// Stdout and Stderr are whole streams, or the beginnings of those whose ends
@@ -78,6 +84,8 @@ type Timeouts struct {
 	Read    time.Duration // file tools that read
 	Shell   time.Duration // shell commands
 	Install time.Duration // recognised package installs
+	// Background is of shell commands that may go on in the background.
+	Background time.Duration
 }
 
 // Config is what the activities work with.

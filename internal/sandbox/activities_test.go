@@ -70,6 +70,14 @@ func (gate) JudgeChanges(changes []policy.FileChange, show string, _ policy.Env,
 	return v
 }
 
+func (gate) Reader(command string, lang policy.Shell) policy.Reader {
+	return policy.Default().Reader(command, lang)
+}
+
+func (gate) JudgeStdin(to policy.Reader, text string, env policy.Env, facts policy.Facts) policy.Verdict {
+	return policy.Default().JudgeStdin(to, text, env, facts)
+}
+
 // rig is a worker's activities on one data directory.
 type rig struct {
 	t     *testing.T
@@ -107,7 +115,7 @@ func (r *rig) restartWith(g sandbox.Gate) {
 	r.acts = sandbox.NewActivities(sandbox.Config{
 		Offers: []sandbox.Offer{{Backend: b, Queue: "sandbox-exec/host", Host: "host"}}, Default: "local", Blobs: r.blobs, Gate: g,
 		Format: format, Workspace: filepath.Join(r.dir, "seed"), TempDir: r.dir, StateDir: filepath.Join(r.dir, "snapshots"),
-		Timeouts: sandbox.Timeouts{Read: 30 * time.Second, Shell: 60 * time.Second, Install: 600 * time.Second},
+		Timeouts: sandbox.Timeouts{Read: 30 * time.Second, Shell: 60 * time.Second, Install: 600 * time.Second, Background: time.Hour / 2},
 		Rules: func(tier, _ string) workflows.ApprovalRule {
 			return workflows.ApprovalRule{Required: len(tier)}
 		},

@@ -27,7 +27,10 @@ type binding struct {
 	Cwd        string   `json:"cwd"`
 	Env        []string `json:"env,omitempty"` // environment changes in the command
 	Path       string   `json:"path,omitempty"`
-	Content    string   `json:"content,omitempty"` // SHA-256 of what is written, or of the patch
+	Content    string   `json:"content,omitempty"` // SHA-256 of what is written or sent, or of the patch
+	Exec       string   `json:"exec,omitempty"`    // the exec that it is sent to
+	Stdin      bool     `json:"stdin,omitempty"`   // it may be sent text while it runs
+	TTY        bool     `json:"tty,omitempty"`
 	Backend    string   `json:"backend"`
 	Sandbox    string   `json:"sandbox"`
 	Generation int      `json:"generation"`
@@ -65,7 +68,10 @@ func (c *act) bind(ctx context.Context, s Session, ref workflows.SandboxRef, wor
 		Tier: c.verdict.Tier.String(),
 	}
 	if c.tool == workflows.ToolShell {
-		b.Shell = ref.Shell
+		b.Shell, b.Stdin, b.TTY = ref.Shell, c.stdin, c.tty
+	}
+	if c.to != nil {
+		c.bindTalk(&b)
 	}
 	if c.tool == workflows.ToolWriteFile || c.tool == workflows.ToolApplyPatch {
 		b.Content = digestOf([]byte(c.content))
@@ -216,6 +222,9 @@ func (a *Activities) saveDetail(ctx context.Context, c act) (string, error) {
 	if c.tool == workflows.ToolWriteFile {
 		t.WriteString("\n" + clean(c.content) + "\n")
 	}
+	if c.to != nil {
+		t.WriteString("The text goes to the standard input of the running command " + c.to.Session + ":\n\n" + clean(c.command) + "\n")
+	}
 	if t.Len() == 0 {
 		return "", nil
 	}
@@ -237,7 +246,7 @@ func (a *Activities) checkBinding(ctx context.Context, in workflows.BindingInput
 	if err != nil {
 		return workflows.BindingResult{}, err
 	}
-	what, err := a.check(ctx, s, in.Sandbox, in.Call, in.Digest)
+	what, err := a.check(ctx, s, in)
 	if err != nil {
 		return workflows.BindingResult{}, err
 	}
@@ -249,8 +258,8 @@ func (a *Activities) checkBinding(ctx context.Context, in workflows.BindingInput
 }
 
 // check judges the call again and compares.
-func (a *Activities) check(ctx context.Context, s Session, ref workflows.SandboxRef, call workflows.ToolCall, digest string) (string, error) {
-	c, err := a.read(ctx, s, ref, call)
+func (a *Activities) check(ctx context.Context, s Session, in workflows.BindingInput) (string, error) {
+	c, err := a.read(ctx, s, in.Sandbox, in.Call, in.Running)
 	var bad badCall
 	var refused *RefusedError
 	switch {
@@ -263,5 +272,5 @@ func (a *Activities) check(ctx context.Context, s Session, ref workflows.Sandbox
 	case err != nil:
 		return "", err
 	}
-	return a.changed(ctx, digest, c.binding)
+	return a.changed(ctx, in.Digest, c.binding)
 }

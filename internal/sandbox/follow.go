@@ -237,20 +237,38 @@ func (u *uploader) store(ctx context.Context) error {
 
 // result is what the workflow and the model get of an exec that has ended.
 func (f *follower) result(ctx context.Context, st ExecStatus) (workflows.ToolResult, error) {
-	res := workflows.ToolResult{
-		State: workflows.CallCompleted, Tail: f.progress().Tail,
-		StdoutBytes: st.StdoutBytes, StderrBytes: st.StderrBytes, StartedAt: st.StartedAt.UTC(), EndedAt: st.EndedAt.UTC(),
-	}
+	o, res := outcome(st, f.in.Timeout)
+	res.Tail, res.StdoutBytes, res.StderrBytes = f.progress().Tail, st.StdoutBytes, st.StderrBytes
+	res.StartedAt, res.EndedAt = st.StartedAt.UTC(), st.EndedAt.UTC()
 	if st.EndedAt.IsZero() {
 		res.EndedAt = time.Time{}
 	}
+	if st.State == StateFailed {
+		res.Error = f.whyFailed(ctx)
+		o.Note = res.Error
+	}
+	var err error
+	if o.Stdout, o.StdoutTail, err = f.part(ctx, f.in.ExecID, execlog.Stdout, 0, st.StdoutBytes); err != nil {
+		return res, err
+	}
+	if o.Stderr, o.StderrTail, err = f.part(ctx, f.in.ExecID, execlog.Stderr, 0, st.StderrBytes); err != nil {
+		return res, err
+	}
+	o.StdoutBytes, o.StderrBytes = st.StdoutBytes, st.StderrBytes
+	res.Output, err = f.a.putText(ctx, "outputs", f.a.cfg.Format(o))
+	return res, err
+}
+
+// outcome is how an exec has ended, for the model and for the workflow.
+func outcome(st ExecStatus, timeout time.Duration) (Output, workflows.ToolResult) {
+	res := workflows.ToolResult{State: workflows.CallCompleted}
 	o := Output{}
 	switch st.State {
 	case StateExited:
 		res.ExitCode = &st.ExitCode
 	case StateTimedOut:
 		res.TimedOut = true
-		o.Note = "ended after " + f.in.Timeout.String() + ", its time-out"
+		o.Note = "ended after " + timeout.String() + ", its time-out"
 	case StateOutputLimit:
 		res.Error = "It was ended: it wrote more than can be kept."
 	case StateCancelled:
@@ -258,7 +276,7 @@ func (f *follower) result(ctx context.Context, st ExecStatus) (workflows.ToolRes
 		res.Error = "It was stopped while it ran."
 	case StateFailed:
 		res.State = workflows.CallFailed
-		res.Error = f.whyFailed(ctx)
+		res.Error = "It could not be started."
 	default:
 		res.State = workflows.CallUnknown
 		res.Error = "The command's processes were ended from outside; it may have finished."
@@ -267,29 +285,21 @@ func (f *follower) result(ctx context.Context, st ExecStatus) (workflows.ToolRes
 	if o.Note == "" {
 		o.Note = res.Error
 	}
-	var err error
-	if o.Stdout, o.StdoutTail, err = f.ends(ctx, execlog.Stdout, st.StdoutBytes); err != nil {
-		return res, err
-	}
-	if o.Stderr, o.StderrTail, err = f.ends(ctx, execlog.Stderr, st.StderrBytes); err != nil {
-		return res, err
-	}
-	o.StdoutBytes, o.StderrBytes = st.StdoutBytes, st.StderrBytes
-	res.Output, err = f.a.putText(ctx, "outputs", f.a.cfg.Format(o))
-	return res, err
+	return o, res
 }
 
-// ends reads a stream's beginning and, where it is long, its end.
-func (f *follower) ends(ctx context.Context, stream string, size int64) (head, tail string, err error) {
+// part reads what a stream holds between two offsets: its beginning and, where
+// it is long, its end.
+func (f *follower) part(ctx context.Context, exec, stream string, from, to int64) (head, tail string, err error) {
 	const room = MaxStreamBytes
-	if size == 0 {
+	if to <= from {
 		return "", "", nil
 	}
-	data, err := f.log.ReadAt(ctx, f.in.ExecID, stream, 0, room)
-	if err != nil || size <= room {
+	data, err := f.log.ReadAt(ctx, exec, stream, from, int(min(room, to-from)))
+	if err != nil || to-from <= room {
 		return string(data), "", err
 	}
-	end, err := f.log.ReadAt(ctx, f.in.ExecID, stream, size-room/2, room/2)
+	end, err := f.log.ReadAt(ctx, exec, stream, to-room/2, room/2)
 	return string(data[:min(len(data), room/2)]), string(end), err
 }
 

@@ -42,6 +42,11 @@ type act struct {
 	depth   int    // list_files
 	changes []Change
 	bound   []boundChange // of each change
+	// stdin keeps the command's standard input open, tty gives it a terminal.
+	stdin, tty bool
+	// to is the running command that talk goes to; command then is its own.
+	to      *workflows.RunningExec
+	talk    talk
 	timeout time.Duration
 	verdict policy.Verdict
 	binding binding
@@ -75,7 +80,7 @@ func (a *Activities) judge(ctx context.Context, in workflows.JudgeInput, look lo
 		}
 		in.Call.Args = *edited
 	}
-	c, err := a.read(ctx, s, in.Sandbox, in.Call)
+	c, err := a.read(ctx, s, in.Sandbox, in.Call, in.Running)
 	var bad badCall
 	if errors.As(err, &bad) {
 		return workflows.Judgement{Tier: policy.Forbidden.String(), Bad: a.cfg.Mask.Text(string(bad)), PolicyVersion: a.cfg.Gate.Version()}, nil
@@ -134,6 +139,9 @@ func (a *Activities) judgement(ctx context.Context, c act, channel string) (work
 	if c.tool != workflows.ToolShell {
 		j.Cwd = ""
 	}
+	if c.to != nil && c.talk.text != "" {
+		j.To = cutText(a.cfg.Mask.Text(strings.Join(strings.Fields(clean(c.command)), " ")), maxTo) + " (" + c.to.Session + ")"
+	}
 	var err error
 	if j.Digest, err = a.saveBinding(ctx, c.binding); err != nil {
 		return j, err
@@ -176,7 +184,7 @@ func (a *Activities) reasons(v policy.Verdict) []string {
 
 // read reads a call, gathers facts and judges it. What is wrong with the call
 // itself is a badCall.
-func (a *Activities) read(ctx context.Context, s Session, ref workflows.SandboxRef, call workflows.ToolCall) (act, error) {
+func (a *Activities) read(ctx context.Context, s Session, ref workflows.SandboxRef, call workflows.ToolCall, to *workflows.RunningExec) (act, error) {
 	args, err := a.getText(ctx, call.Args)
 	if err != nil {
 		return act{}, err
@@ -195,6 +203,8 @@ func (a *Activities) read(ctx context.Context, s Session, ref workflows.SandboxR
 		return a.readList(ctx, s, ref, args)
 	case workflows.ToolApplyPatch:
 		return a.readPatch(ctx, s, ref, args)
+	case workflows.ToolWriteStdin:
+		return a.readStdin(ctx, s, ref, args, to)
 	}
 	return act{}, badCall(fmt.Sprintf("There is no tool %q.", call.Tool))
 }
@@ -228,7 +238,7 @@ func (a *Activities) readShell(ctx context.Context, s Session, ref workflows.San
 	if err := decode(args, &in); err != nil {
 		return act{}, err
 	}
-	c := act{tool: workflows.ToolShell, command: in.Command, cwd: s.Info().Abs(in.Cwd)}
+	c := act{tool: workflows.ToolShell, command: in.Command, cwd: s.Info().Abs(in.Cwd), stdin: in.Interactive(), tty: in.TTY}
 	var refused *RefusedError
 	if err := (ExecSpec{ID: "check", Command: in.Command, Cwd: in.Cwd}).Check(); errors.As(err, &refused) {
 		return act{}, badCall(refused.Text)
@@ -253,6 +263,9 @@ func (a *Activities) readShell(ctx context.Context, s Session, ref workflows.San
 	c.timeout = a.cfg.Timeouts.Shell
 	if c.verdict.PackageInstall {
 		c.timeout = max(c.timeout, a.cfg.Timeouts.Install)
+	}
+	if c.stdin {
+		c.timeout = max(c.timeout, a.cfg.Timeouts.Background)
 	}
 	if in.TimeoutSeconds > 0 {
 		c.timeout = min(time.Duration(in.TimeoutSeconds)*time.Second, MaxTimeout)

@@ -41,7 +41,7 @@ func (a *Activities) readList(ctx context.Context, s Session, ref workflows.Sand
 // list lists a directory for the model. Links are named, not followed.
 func (r *run) list(ctx context.Context) (workflows.ToolResult, error) {
 	started := time.Now().UTC()
-	c, err := r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call)
+	c, err := r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call, nil)
 	if err != nil {
 		return workflows.ToolResult{}, err
 	}

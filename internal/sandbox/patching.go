@@ -62,7 +62,7 @@ func (r *run) todo(ctx context.Context) ([]Change, string, error) {
 			return changes, "", err
 		}
 	}
-	c, err := r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call)
+	c, err := r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call, nil)
 	var bad badCall
 	if errors.As(err, &bad) {
 		return nil, string(bad), nil

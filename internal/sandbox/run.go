@@ -29,23 +29,25 @@ func (a *Activities) RunTool(ctx context.Context, in workflows.RunInput) (workfl
 	var res workflows.ToolResult
 	err := error(nil)
 	if r.s, err = a.open(ctx, in.Sandbox); err == nil {
-		switch in.Call.Tool {
-		case workflows.ToolShell:
+		switch tool := in.Call.Tool; {
+		case in.Running != nil:
+			res, err = r.talk(ctx)
+		case tool == workflows.ToolShell:
 			res, err = r.shell(ctx)
-		case workflows.ToolReadFile:
+		case tool == workflows.ToolReadFile:
 			defer a.beat(ctx)()
 			res, err = r.readFile(ctx)
-		case workflows.ToolWriteFile:
+		case tool == workflows.ToolWriteFile:
 			defer a.beat(ctx)()
 			res, err = r.writeFile(ctx)
-		case workflows.ToolListFiles:
+		case tool == workflows.ToolListFiles:
 			defer a.beat(ctx)()
 			res, err = r.list(ctx)
-		case workflows.ToolApplyPatch:
+		case tool == workflows.ToolApplyPatch:
 			defer a.beat(ctx)()
 			res, err = r.patch(ctx)
 		default:
-			err = Refuse(fmt.Sprintf("There is no tool %q.", in.Call.Tool))
+			err = Refuse(fmt.Sprintf("There is no tool %q.", tool))
 		}
 	}
 	return r.settle(ctx, res, err)
@@ -132,7 +134,7 @@ func (r *run) start(ctx context.Context) (changed string, err error) {
 		return "", err
 	}
 	defer thaw()
-	c, err := r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call)
+	c, err := r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call, nil)
 	var bad badCall
 	if errors.As(err, &bad) {
 		return string(bad), nil
@@ -143,7 +145,7 @@ func (r *run) start(ctx context.Context) (changed string, err error) {
 	if what, err := r.a.changed(ctx, r.in.Digest, c.binding); err != nil || what != "" {
 		return what, err
 	}
-	spec := ExecSpec{ID: r.in.ExecID, Command: c.command, Cwd: c.cwd, Limits: Limits{Timeout: r.in.Timeout}}
+	spec := ExecSpec{ID: r.in.ExecID, Command: c.command, Cwd: c.cwd, Stdin: c.stdin, Limits: Limits{Timeout: r.in.Timeout}}
 	if c.verdict.Tier == policy.Safe {
 		spec.Env = lookOnly()
 	}
@@ -184,7 +186,7 @@ func (r *run) hold(ctx context.Context) {
 // readFile reads for the model. Reading again is harmless.
 func (r *run) readFile(ctx context.Context) (workflows.ToolResult, error) {
 	started := time.Now().UTC()
-	c, err := r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call)
+	c, err := r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call, nil)
 	if err != nil {
 		return workflows.ToolResult{}, err
 	}
@@ -234,7 +236,7 @@ func (r *run) writeFile(ctx context.Context) (workflows.ToolResult, error) {
 		return workflows.ToolResult{}, err
 	}
 	defer thaw()
-	c, err := r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call)
+	c, err := r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call, nil)
 	if err != nil {
 		return workflows.ToolResult{}, err
 	}

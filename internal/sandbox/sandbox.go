@@ -173,6 +173,8 @@ type Execs interface {
 	// process dies. [ErrExecEnded] when nobody reads any more, [ErrUnsure] where
 	// what an earlier call began was cut off.
 	Send(ctx context.Context, id string, in Input) error
+	// Sent tells whether [Execs.Send] has begun to send what is under key.
+	Sent(ctx context.Context, id, key string) (bool, error)
 	// Running returns the IDs of the execs that run now.
 	Running(ctx context.Context) ([]string, error)
 }

@@ -130,6 +130,8 @@ const (
 	ToolWriteFile  = "write_file"
 	ToolListFiles  = "list_files"
 	ToolApplyPatch = "apply_patch"
+	// ToolWriteStdin reads on from a command in the background, and sends it text.
+	ToolWriteStdin = "write_stdin"
 )
 
 // ToolCall is one call the model asked for.
@@ -142,6 +144,12 @@ type ToolCall struct {
 	// Shown is the command, or "write_file path", unescaped, cut to
 	// MaxShownCommand bytes.
 	Shown string `json:"shown"`
+	// Yield is how long the call may hold its step: a shell command that runs longer
+	// goes on in the background, and talk to one waits so long; 0 is to the end.
+	Yield time.Duration `json:"yield,omitempty"`
+	// Session names the command in the background that a call talks to, or that a
+	// shell call becomes.
+	Session string `json:"session,omitempty"`
 	// MCP is set where a tool of an MCP server is called.
 	MCP *MCPTool `json:"mcp,omitempty"`
 	// Bad says what is wrong with a call that cannot be carried out; it is
@@ -166,6 +174,22 @@ type ShellArgs struct {
 	Cwd string `json:"cwd,omitempty"`
 	// TimeoutSeconds bounds the command; 0 takes the default for its kind.
 	TimeoutSeconds int `json:"timeout_seconds,omitempty"`
+	// YieldTimeMS, when set, lets the command go on in the background once it has
+	// run so long, with its standard input open.
+	YieldTimeMS int `json:"yield_time_ms,omitempty"`
+	// TTY runs it on a terminal; it goes to the background, too.
+	TTY bool `json:"tty,omitempty"`
+}
+
+// Interactive reports whether the command may be talked to while it runs.
+func (a ShellArgs) Interactive() bool { return a.TTY || a.YieldTimeMS > 0 }
+
+// WriteStdinArgs are the arguments of [ToolWriteStdin].
+type WriteStdinArgs struct {
+	SessionID string `json:"session_id"`
+	// Chars is what is sent; empty only reads on.
+	Chars       string `json:"chars,omitempty"`
+	YieldTimeMS int    `json:"yield_time_ms,omitempty"`
 }
 
 // ReadFileArgs are the arguments of [ToolReadFile].
@@ -266,6 +290,8 @@ type JudgeInput struct {
 	Call       ToolCall   `json:"call"`
 	// Channel is where the session's thread is: approvers may differ there.
 	Channel string `json:"channel,omitempty"`
+	// Running is the command that the call talks to.
+	Running *RunningExec `json:"running,omitempty"`
 	// Edit, when set, is judged in place of the call's command.
 	Edit string `json:"edit,omitempty"`
 }
@@ -302,6 +328,8 @@ type Judgement struct {
 	// Shape is the exact parsed form that a grant may allow; empty where none may
 	// (interpreters, shells, wrappers, anything that loads code).
 	Shape string `json:"shape,omitempty"`
+	// To names the running command that Command is sent to; masked and cut short.
+	To string `json:"to,omitempty"`
 	// Bad answers a call that cannot run at all (too long, NUL bytes).
 	Bad string `json:"bad,omitempty"`
 }
@@ -341,6 +369,8 @@ type BindingInput struct {
 	Sandbox    SandboxRef `json:"sandbox"`
 	Call       ToolCall   `json:"call"`
 	Digest     string     `json:"digest"`
+	// Running is the command that the call talks to.
+	Running *RunningExec `json:"running,omitempty"`
 	// Tier is what was judged, and Channel where the session's thread is.
 	Tier    string `json:"tier,omitempty"`
 	Channel string `json:"channel,omitempty"`
@@ -366,6 +396,9 @@ type RunInput struct {
 	// Attach is true where an earlier run of the workflow has started the exec:
 	// only then is the digest not checked again.
 	Attach bool `json:"attach,omitempty"`
+	// Running is the command in the background that the call talks to, or whose
+	// first output it gives. ExecID then is the key of what is sent.
+	Running *RunningExec `json:"running,omitempty"`
 }
 
 // ToolResult is how a tool call ended.
@@ -378,7 +411,9 @@ type ToolResult struct {
 	// Output is what the model gets: both streams, head and tail kept.
 	Output TextRef `json:"output,omitzero"`
 	// Tail is the last lines for the card, at most 10 and 1 KiB.
-	Tail        string    `json:"tail,omitempty"`
+	Tail string `json:"tail,omitempty"`
+	// StdoutBytes and StderrBytes are the lengths of the streams; of talk to a
+	// running command, where reading goes on.
 	StdoutBytes int64     `json:"stdout_bytes,omitempty"`
 	StderrBytes int64     `json:"stderr_bytes,omitempty"`
 	StartedAt   time.Time `json:"started_at,omitzero"`

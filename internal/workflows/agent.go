@@ -35,6 +35,9 @@ type session struct {
 	calls   int
 	// sending is true while files are read for the thread.
 	sending bool
+	// following counts the coroutines of commands in the background, which a
+	// continue-as-new waits for, too.
+	following int
 	// opened is true once the sandbox was opened or looked at in this turn.
 	opened bool
 	// flush asks for the audit entries to be written.
@@ -86,6 +89,7 @@ func (a *Agent) Workflow(ctx workflow.Context, in AgentInput) error {
 	workflow.Go(ctx, s.auditLoop)
 	workflow.Go(ctx, s.filesLoop)
 	s.project(ctx)
+	s.followAll(ctx)
 	return s.run(ctx, in)
 }
 
@@ -234,13 +238,13 @@ func (s *session) continueAsNew(ctx workflow.Context, in AgentInput) error {
 	s.drain()
 	for quiet := false; !quiet; {
 		err := workflow.Await(ctx, func() bool {
-			return !s.posting && !s.sending && s.calls == 0 && !s.editing() && workflow.AllHandlersFinished(ctx)
+			return !s.posting && !s.sending && s.calls == 0 && s.following == 0 && !s.editing() && workflow.AllHandlersFinished(ctx)
 		})
 		if err != nil {
 			return err
 		}
 		s.drainSignals(ctx)
-		quiet = s.calls == 0
+		quiet = s.calls == 0 && s.following == 0
 	}
 	s.drop()
 	in.State = s.st

@@ -16,7 +16,12 @@ import (
 // acrossRuns runs a scenario as one run, and again with a continue-as-new forced
 // after every so many steps: what people see must not differ.
 func acrossRuns(t *testing.T, scenario func(t *testing.T, w *world)) {
-	for _, n := range []int{0, 1, 2, 3, 5, 7} {
+	across(t, []int{0, 1, 2, 3, 5, 7}, scenario)
+}
+
+// across is acrossRuns after numbers of steps that are given.
+func across(t *testing.T, steps []int, scenario func(t *testing.T, w *world)) {
+	for _, n := range steps {
 		t.Run(fmt.Sprintf("continue-as-new every %d", n), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, n)

@@ -257,7 +257,7 @@ func (s *session) notStopped() bool { return s.st.Turn != nil && s.st.Turn.Stop 
 
 // runCall is one call's way: judged, perhaps held for approval, run.
 func (s *session) runCall(ctx workflow.Context, c *Call) {
-	for !c.ended() && !s.draining && !s.lost {
+	for s.inOrder(ctx, c); !c.ended() && !s.draining && !s.lost; {
 		if s.st.Turn.Stop != nil && c.State != CallRunning {
 			s.cancelCall(ctx, c)
 			return
@@ -293,8 +293,13 @@ func (s *session) judge(ctx workflow.Context, c *Call) {
 		s.step(ctx)
 		return
 	}
+	if why := s.refuseTalk(c); why != "" {
+		s.finish(ctx, c, CallFailed, why, modelText("failed", why))
+		s.step(ctx)
+		return
+	}
 	queue, sb, judge, _ := s.gate(c)
-	in := JudgeInput{WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Channel: s.st.Thread.Channel}
+	in := JudgeInput{WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Running: s.ref(c), Channel: s.st.Thread.Channel}
 	j, err := askHere(ctx, sb, s.here.JudgeHere, in), error(nil)
 	if j == nil {
 		j = &Judgement{}
@@ -320,7 +325,10 @@ func (s *session) judge(ctx workflow.Context, c *Call) {
 
 func (s *session) judged(ctx workflow.Context, c *Call) {
 	j := c.Judgement
-	if j.Command.Text != "" {
+	switch {
+	case j.To != "":
+		s.callView(c).Command = cutText("to "+c.Session+": "+j.Command.Text, MaxShownCommand)
+	case j.Command.Text != "":
 		s.callView(c).Command = cutText(j.Command.Text, MaxShownCommand)
 	}
 	switch {
@@ -362,15 +370,25 @@ func (s *session) runTool(ctx workflow.Context, c *Call) {
 	sb, j := *s.st.Sandbox, c.Judgement
 	in := RunInput{
 		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, ExecID: c.execID(),
-		Digest: j.Digest, Timeout: j.Timeout, Attach: c.Started,
+		Digest: j.Digest, Timeout: j.Timeout, Attach: c.Started, Running: s.ref(c),
+	}
+	yields := c.Tool == ToolShell && c.Yield > 0 && !c.Yielded
+	if yields && c.YieldAt.IsZero() {
+		c.YieldAt = workflow.Now(ctx).Add(c.Yield)
 	}
 	c.Started = true
 	s.st.Turn.Wrote = s.st.Turn.Wrote || j.Tier != "safe"
 	rctx, cancel := workflow.WithCancel(s.onHost(runOptions(ctx, sb.Queue, j.Timeout), sb.Queue))
-	defer cancel()
 	f := workflow.ExecuteActivity(rctx, ActivityRunTool, in)
 	stop := func() bool { return s.st.Turn.Stop != nil }
-	_ = workflow.Await(ctx, func() bool { return f.IsReady() || s.draining || stop() })
+	done := func() bool { return f.IsReady() || s.draining || stop() }
+	if !yields {
+		_ = workflow.Await(ctx, done)
+	} else if ok, _ := workflow.AwaitWithTimeout(ctx, max(time.Millisecond, c.YieldAt.Sub(workflow.Now(ctx))), done); !ok {
+		s.toBackground(ctx, c, f, cancel)
+		return // what it has printed is read next
+	}
+	defer cancel()
 	if !f.IsReady() && stop() {
 		s.stopExec(ctx, c, f)
 	}
@@ -383,8 +401,7 @@ func (s *session) runTool(ctx workflow.Context, c *Call) {
 	var res ToolResult
 	if err := f.Get(ctx, &res); notTakenUp(err) {
 		if s.hostLost(ctx) {
-			s.finish(ctx, c, CallUnknown, hostSentence+" The command may have run.", modelText("unknown", hostSentence+" The command may have run."))
-			s.step(ctx)
+			s.lostWith(ctx, c)
 		}
 		return // it is attached to when the host has time for it
 	} else if err != nil {
@@ -394,8 +411,23 @@ func (s *session) runTool(ctx workflow.Context, c *Call) {
 	s.ran(ctx, c, res)
 }
 
+// lostWith ends a call that had started when its host was lost.
+func (s *session) lostWith(ctx workflow.Context, c *Call) {
+	if why := hostSentence + " The command may have run."; c.Yielded {
+		s.yielded(ctx, c, ToolResult{State: CallUnknown, Error: why})
+	} else {
+		s.finish(ctx, c, CallUnknown, why, modelText("unknown", why))
+		s.step(ctx)
+	}
+}
+
 // stopExec ends the exec's process group and waits for the activity to say so.
 func (s *session) stopExec(ctx workflow.Context, c *Call, f workflow.Future) {
+	if c.Tool == ToolWriteStdin || c.Yielded {
+		// The command itself is ended with all that runs in the background.
+		_, _ = workflow.AwaitWithTimeout(ctx, 10*time.Second, f.IsReady)
+		return
+	}
 	sb := *s.st.Sandbox
 	why := "stop"
 	if s.st.Destroy != nil {
@@ -412,6 +444,10 @@ func (s *session) stopExec(ctx workflow.Context, c *Call, f workflow.Future) {
 
 // ran takes an exec's result.
 func (s *session) ran(ctx workflow.Context, c *Call, res ToolResult) {
+	if c.Yielded {
+		s.yielded(ctx, c, res)
+		return
+	}
 	switch res.State {
 	case ResultChanged:
 		s.rejudge(ctx, c, res.Error)
@@ -419,6 +455,10 @@ func (s *session) ran(ctx workflow.Context, c *Call, res ToolResult) {
 	case CallUnknown:
 		s.unknown(ctx, c, res.Error)
 		return
+	}
+	if b := s.background(c.Session); b != nil && c.Tool == ToolWriteStdin && res.State == CallCompleted {
+		b.Stdout, b.Stderr = res.StdoutBytes, res.StderrBytes
+		b.Asked = b.Asked || (c.Judgement.Tier != "safe" && c.Judgement.Tier != "write")
 	}
 	if c.Tool == ToolShell && res.State != CallFailed {
 		s.st.Stats.Commands++
@@ -464,7 +504,7 @@ func (s *session) rejudge(ctx workflow.Context, c *Call, what string) {
 		s.step(ctx)
 		return
 	}
-	c.State, c.Judgement, c.Approval, c.Started = CallPending, nil, "", false
+	c.State, c.Judgement, c.Approval, c.Started, c.YieldAt = CallPending, nil, "", false, time.Time{}
 	c.Attempt++
 	v := s.callView(c)
 	v.State, v.ExecID, v.StartedAt = CallPending, "", time.Time{}
@@ -474,6 +514,10 @@ func (s *session) rejudge(ctx workflow.Context, c *Call, what string) {
 // unknown: the exec may have run. A person is asked before anything runs again;
 // after a stop there is nothing to ask.
 func (s *session) unknown(ctx workflow.Context, c *Call, why string) {
+	if c.Yielded {
+		s.yielded(ctx, c, ToolResult{State: CallUnknown, Error: why})
+		return
+	}
 	if s.st.Turn.Stop != nil {
 		s.finish(ctx, c, CallUnknown, why, modelText("unknown", why))
 		s.step(ctx)

@@ -18,21 +18,22 @@ const KeepFor = 4 * 24 * time.Hour
 func (s *session) pause(ctx workflow.Context) {
 	by := *s.st.PauseBy
 	s.st.PauseBy = nil
+	ended := s.endAllBackground(ctx, "ended: paused by "+by.Label())
 	if sb := s.st.Sandbox; sb != nil {
-		if s.st.Boundary.Snapshot == "" || s.st.Boundary.Failed != "" {
+		if ended != "" || s.st.Boundary.Snapshot == "" || s.st.Boundary.Failed != "" {
 			s.snapshot(ctx)
 		}
 		err := workflow.ExecuteActivity(s.onHost(openOptions(ctx, sb.Queue, openAttempts), sb.Queue), ActivityReleaseSandbox, ReleaseInput{
 			WorkflowID: s.id, Sandbox: *sb,
 		}).Get(ctx, nil)
 		if err != nil {
-			s.notice("The sandbox could not be released: " + sentenceOf(err) + " The session goes on; try `pause` again.")
+			s.notice("The sandbox could not be released: " + sentenceOf(err) + " The session goes on; try `pause` again." + ended)
 			return
 		}
 	}
 	s.st.Paused = true
 	s.opened = false
-	s.notice("Paused by " + by.Label() + ". The next message resumes it.")
+	s.notice("Paused by " + by.Label() + ". The next message resumes it." + ended)
 	s.liveness(ctx)
 	s.tellManager(ctx, SignalUpdateSnapshotID, UpdateSnapshotID{Boundary: s.boundary(), Liveness: s.now()})
 	s.step(ctx)
@@ -47,12 +48,14 @@ func (s *session) destroy(ctx workflow.Context, d Destroy) {
 	if s.st.Turn != nil && s.st.Turn.Stop == nil {
 		s.stop(ctx, CancelTurn{By: d.By})
 	}
+	s.endBackground(ctx, 0, "ended: destroyed by "+d.By.Label())
 }
 
 // end destroys the sandbox and closes the session with a receipt.
 func (s *session) end(ctx workflow.Context) error {
 	d := s.st.Destroy
 	var inv Inventory
+	ended := s.endAllBackground(ctx, "ended: destroyed by "+d.By.Label())
 	if sb := s.st.Sandbox; sb != nil {
 		s.snapshot(ctx)
 		err := workflow.ExecuteActivity(s.onHost(openOptions(ctx, sb.Queue, openAttempts), sb.Queue), ActivityDestroySandbox, ReleaseInput{
@@ -65,7 +68,7 @@ func (s *session) end(ctx workflow.Context) error {
 	s.st.DestroyAt = workflow.Now(ctx)
 	s.audit(ctx, audit.Entry{Kind: audit.KindDestroyed, Actor: d.By.ID})
 	s.flush = true
-	s.notice(s.receipt(d.By, inv))
+	s.notice(s.receipt(d.By, inv) + ended)
 	s.liveness(ctx)
 	if p := s.post("header"); p != nil {
 		p.View.Buttons = nil
@@ -73,7 +76,7 @@ func (s *session) end(ctx workflow.Context) error {
 	s.tellManager(ctx, SignalUpdateSnapshotID, UpdateSnapshotID{Boundary: s.boundary(), Liveness: LivenessDestroyed, Destroyed: true})
 	for {
 		err := workflow.Await(ctx, func() bool {
-			return s.settled() && len(s.st.Unwritten) == 0 && !s.posting && s.calls == 0 && workflow.AllHandlersFinished(ctx)
+			return s.settled() && len(s.st.Unwritten) == 0 && !s.posting && s.calls == 0 && s.following == 0 && workflow.AllHandlersFinished(ctx)
 		})
 		if err != nil {
 			return err

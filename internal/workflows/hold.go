@@ -102,13 +102,13 @@ func (s *session) verify(ctx workflow.Context, c *Call, a *Approval) {
 	if a.UnknownRun {
 		s.settle(ctx, a, ApprovalApproved, last)
 		c.Attempt++
-		c.Started = false
+		c.Started, c.YieldAt = false, time.Time{}
 		s.start(ctx, c)
 		return
 	}
 	queue, sb, _, binding := s.gate(c)
 	in := BindingInput{
-		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Digest: a.Digest, Tier: c.Judgement.Tier, Channel: s.st.Thread.Channel,
+		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Running: s.ref(c), Digest: a.Digest, Tier: c.Judgement.Tier, Channel: s.st.Thread.Channel,
 	}
 	res, err := askHere(ctx, sb, s.here.CheckHere, in), error(nil)
 	if res == nil {

@@ -11,7 +11,7 @@ func (s *session) move(ctx workflow.Context) {
 	to := *s.st.Switch
 	s.st.Switch = nil
 	old := s.st.Sandbox
-	if old != nil && s.st.Boundary.Snapshot == "" {
+	if old != nil && (s.st.Boundary.Snapshot == "" || s.backgroundWrote(s.st.SavedAt)) {
 		s.snapshot(ctx)
 		if s.st.Boundary.Failed != "" {
 			return
@@ -34,12 +34,13 @@ func (s *session) move(ctx workflow.Context) {
 		s.notice("The session stays on " + s.st.Backend + ": on " + to.Backend + " commands are not isolated. Moving to less isolation is not offered.")
 		return
 	}
+	ended := s.endAllBackground(ctx, "ended: moved to "+to.Backend)
 	s.st.Sandbox, s.st.Gen, s.st.Backend, s.opened = &ref, ref.Generation, ref.Backend, false
 	if old != nil {
 		s.discard(ctx, *old)
 	}
 	s.endGrants(ctx, func(Grant) bool { return true }, to.By, "the move to "+to.Backend)
-	s.notice("Moved to " + to.Backend + " by " + to.By.Label() + ", with files, conversation and title. Permissions given before have ended.")
+	s.notice("Moved to " + to.Backend + " by " + to.By.Label() + ", with files, conversation and title. Permissions given before have ended." + ended)
 	s.liveness(ctx)
 	s.tellManager(ctx, SignalUpdateSnapshotID, UpdateSnapshotID{Boundary: s.boundary(), Liveness: s.now()})
 	s.step(ctx)

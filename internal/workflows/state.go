@@ -71,10 +71,12 @@ type State struct {
 	Requests int `json:"requests"`
 	Turns    int `json:"turns"`
 	Turn     *Turn
-	Sandbox  *SandboxRef       `json:"sandbox,omitempty"`
-	Gen      int               `json:"gen"`
-	Pending  []*Approval       `json:"pending,omitempty"`
-	Decided  []DecidedApproval `json:"decided,omitempty"`
+	// Background are commands that go on without a call, and the last ones that did.
+	Background []*Background     `json:"background,omitempty"`
+	Sandbox    *SandboxRef       `json:"sandbox,omitempty"`
+	Gen        int               `json:"gen"`
+	Pending    []*Approval       `json:"pending,omitempty"`
+	Decided    []DecidedApproval `json:"decided,omitempty"`
 	// Grants stand for this thread; Granted numbers them.
 	Grants  []Grant `json:"grants,omitempty"`
 	Granted int     `json:"granted,omitempty"`
@@ -188,6 +190,9 @@ type Call struct {
 	Output  TextRef `json:"output,omitzero"`
 	// OutputRef is where the whole output is found.
 	Result *ToolResult `json:"result,omitempty"`
+	// YieldAt is when a shell call goes to the background; Yielded says that it has.
+	YieldAt time.Time `json:"yield_at,omitzero"`
+	Yielded bool      `json:"yielded,omitempty"`
 	// Rejudged counts verdicts that were void because something had changed.
 	Rejudged int `json:"rejudged,omitempty"`
 }

@@ -191,6 +191,9 @@ func (s *session) answered(ctx workflow.Context, res ModelResult) {
 	for _, tc := range res.Calls {
 		t.Made++
 		c := &Call{ToolCall: tc, State: CallPending, Attempt: 1, ID: s.st.Thread.ID + "." + itoa(t.Number) + "." + itoa(t.Made)}
+		if c.Tool == ToolShell {
+			c.Session = itoa(t.Number) + "." + itoa(t.Made)
+		}
 		t.Calls = append(t.Calls, c)
 		t.Card.Calls = append(t.Card.Calls, CallView{ID: c.ID, Tool: c.Tool, Command: c.Shown, State: CallPending})
 		if len(t.Commands) < maxShortLines {
@@ -261,6 +264,11 @@ func (s *session) cardView() *Post {
 	for _, c := range t.Calls {
 		if c.State == CallRunning {
 			p.View.Running = append(p.View.Running, c.execID())
+		}
+	}
+	for _, b := range s.running(t.Number) {
+		if !slices.Contains(p.View.Running, b.ExecID) {
+			p.View.Running = append(p.View.Running, b.ExecID)
 		}
 	}
 	for _, v := range t.Card.Calls {
@@ -379,18 +387,18 @@ func (s *session) endTurn(ctx workflow.Context, state, answer string) {
 	t.Card.State, t.Card.EndedAt, t.Card.Trail.Last = state, workflow.Now(ctx), s.st.Audit.Seq
 	card := t.Card
 	if p := s.post(turnKey(t)); p != nil {
-		p.View.Turn, p.View.Running, p.View.Thinking = &card, nil, false
-		p.View.Buttons, p.Final = endedButtons, true
+		p.View.Turn, p.View.Thinking = &card, false
+		s.afterTurn(p, t.Number)
 		s.changed(p)
 	}
 	for _, a := range s.st.Posts {
 		if v := a.View.Approval; v != nil && v.State != ApprovalPending {
-			a.Final = !s.gives(v.ID)
+			a.Final = !s.gives(v.ID) && !s.backgroundHolds(v.ID)
 		}
 	}
 	s.flush = true
 	s.remember(t, state, answer)
-	if t.Wrote && s.st.Destroy == nil {
+	if (t.Wrote || s.backgroundWrote(t.StartedAt)) && s.st.Destroy == nil {
 		s.snapshot(ctx)
 	}
 	s.st.Boundary.Turn, s.st.Boundary.At = t.Number, workflow.Now(ctx)

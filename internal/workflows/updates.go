@@ -85,6 +85,8 @@ func (s *session) valid(by Actor) error {
 func (s *session) cancelTurn(ctx workflow.Context, c CancelTurn) (Outcome, error) {
 	t := s.st.Turn
 	switch {
+	case s.stopsBackground(ctx, c):
+		return Outcome{OutcomeRecorded, "Ended what ran in the background."}, nil
 	case t == nil || t.Card.State != TurnWorking:
 		return Outcome{OutcomeRefused, "No turn is running."}, nil
 	case c.Turn != 0 && c.Turn != t.Number:
@@ -96,9 +98,20 @@ func (s *session) cancelTurn(ctx workflow.Context, c CancelTurn) (Outcome, error
 	return Outcome{OutcomeRecorded, "Stopped."}, nil
 }
 
+// stopsBackground ends what a turn that is over has left in the background: of
+// the turn that is named or, where none runs, of all.
+func (s *session) stopsBackground(ctx workflow.Context, c CancelTurn) bool {
+	if t := s.st.Turn; t != nil && (c.Turn == 0 || c.Turn == t.Number) {
+		return false
+	}
+	return len(s.endBackground(ctx, c.Turn, "stopped by "+c.By.Label())) > 0
+}
+
+// stop ends the running turn, and with it all that runs in the background.
 func (s *session) stop(ctx workflow.Context, c CancelTurn) {
 	c.At = workflow.Now(ctx)
 	s.st.Turn.Stop = &c
+	s.endBackground(ctx, 0, "stopped by "+c.By.Label())
 	s.audit(ctx, audit.Entry{Kind: audit.KindStopped, Actor: c.By.ID, Outcome: "turn " + itoa(s.st.Turn.Number)})
 	s.flush = true
 	if s.cancelModel != nil {
@@ -200,8 +213,13 @@ func (s *session) toolCall(id string) (ToolCallInfo, error) {
 	if t := s.st.Turn; t != nil {
 		for _, c := range t.Calls {
 			if c.ID == id {
-				return ToolCallInfo{ID: id, ExecID: c.execID(), Ended: c.ended()}, nil
+				return ToolCallInfo{ID: id, ExecID: c.execID(), Ended: c.ended() && !c.Yielded}, nil
 			}
+		}
+	}
+	for _, b := range s.st.Background {
+		if b.CallID == id {
+			return ToolCallInfo{ID: id, ExecID: b.ExecID, Ended: !b.running()}, nil
 		}
 	}
 	return ToolCallInfo{}, errors.New("no tool call " + id + " is running")

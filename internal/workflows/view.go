@@ -212,7 +212,9 @@ type ApprovalView struct {
 	Workspace string `json:"workspace,omitempty"`
 	// Detail is the blob key of what Review shows beside the command: environment
 	// changes, script contents.
-	Detail  string   `json:"detail,omitempty"`
+	Detail string `json:"detail,omitempty"`
+	// To names the running command that gets Command as text.
+	To      string   `json:"to,omitempty"`
 	Reasons []string `json:"reasons"`
 	// Evidence are phrases on what the command would lose, as it was when it was
 	// asked for.

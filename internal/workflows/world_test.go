@@ -55,6 +55,8 @@ type world struct {
 	ran map[string]int
 	// stops are execs that were signalled.
 	stops map[string]bool
+	// told is what was sent to commands in the background.
+	told []string
 	// release lets a blocking command end.
 	release map[string]chan struct{}
 	clicks  int
@@ -291,13 +293,29 @@ func nextCalls(t []entry) []workflows.ToolCall {
 	}
 	var calls []workflows.ToolCall
 	for i, cmd := range groups[made] {
-		args, _ := json.Marshal(workflows.ShellArgs{Command: cmd})
-		calls = append(calls, workflows.ToolCall{
-			CallID: fmt.Sprintf("call-%d-%d", made, i), Tool: workflows.ToolShell,
-			Args: workflows.TextRef{Text: string(args)}, Shown: cmd,
-		})
+		calls = append(calls, callOf(fmt.Sprintf("call-%d-%d", made, i), cmd))
 	}
 	return calls
+}
+
+// callOf is the call for a line: "bg COMMAND" may go to the background after a
+// moment, "tell SESSION TEXT" talks to what did.
+func callOf(id, line string) workflows.ToolCall {
+	c := workflows.ToolCall{CallID: id, Tool: workflows.ToolShell, Shown: line}
+	var args any = workflows.ShellArgs{Command: line}
+	verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+	switch verb {
+	case "bg":
+		c.Yield, c.Shown = 300*time.Millisecond, rest
+		args = workflows.ShellArgs{Command: rest, YieldTimeMS: 300}
+	case "tell":
+		session, text, _ := strings.Cut(rest, " ")
+		c.Tool, c.Session, c.Yield = workflows.ToolWriteStdin, session, 100*time.Millisecond
+		args = workflows.WriteStdinArgs{SessionID: session, Chars: text}
+	}
+	data, _ := json.Marshal(args)
+	c.Args = workflows.TextRef{Text: string(data)}
+	return c
 }
 
 func answerOf(t []entry) string {
@@ -396,9 +414,12 @@ func (w *world) openSandbox(ctx context.Context, in workflows.OpenInput) (workfl
 }
 
 func command(c workflows.ToolCall) string {
-	var a workflows.ShellArgs
+	var a struct {
+		Command string `json:"command"`
+		Chars   string `json:"chars"`
+	}
 	_ = json.Unmarshal([]byte(c.Args.Text), &a)
-	return a.Command
+	return a.Command + a.Chars
 }
 
 func (w *world) judge(_ context.Context, in workflows.JudgeInput) (workflows.Judgement, error) {
@@ -416,6 +437,9 @@ func (w *world) judge(_ context.Context, in workflows.JudgeInput) (workflows.Jud
 		Tier: "safe", Digest: w.digest(cmd), Command: workflows.TextRef{Text: cmd}, Displayable: true,
 		Cwd: "/workspace", Timeout: time.Minute, Editable: true,
 		Rule: workflows.ApprovalRule{Required: 1, Approvers: []string{"grace", "heidi", "oncall"}, TTL: time.Hour},
+	}
+	if in.Running != nil {
+		j.To = in.Running.Call.Shown
 	}
 	switch verb, _, _ := strings.Cut(cmd, " "); verb {
 	case "write":
@@ -476,6 +500,9 @@ func (w hereOf) CheckHere(ctx context.Context, in workflows.BindingInput) (*work
 }
 
 func (w *world) runTool(ctx context.Context, in workflows.RunInput) (workflows.ToolResult, error) {
+	if in.Running != nil {
+		return w.talk(in)
+	}
 	cmd := command(in.Call)
 	w.mu.Lock()
 	if w.ran[in.ExecID] == 0 {
@@ -514,6 +541,30 @@ func (w *world) runTool(ctx context.Context, in workflows.RunInput) (workflows.T
 	return workflows.ToolResult{
 		State: workflows.CallCompleted, ExitCode: &zero, Output: workflows.TextRef{Text: "ok " + command(in.Call)},
 		StartedAt: started, EndedAt: time.Now(),
+	}, nil
+}
+
+// talk reads on from a command in the background, one byte a time, and sends text
+// once.
+func (w *world) talk(in workflows.RunInput) (workflows.ToolResult, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ran[in.Running.ExecID] != 1 {
+		w.t.Errorf("talk to %s, which did not start", in.Running.ExecID)
+	}
+	text := fmt.Sprintf("%s@%d", in.Running.Session, in.Running.Stdout)
+	if in.Call.Tool == workflows.ToolWriteStdin {
+		if w.ran[in.ExecID] == 0 {
+			if w.digest(command(in.Call)) != in.Digest {
+				return workflows.ToolResult{State: workflows.ResultChanged, Error: "s.sh has changed"}, nil
+			}
+			w.ran[in.ExecID]++
+			w.told = append(w.told, command(in.Call))
+		}
+		text += " told " + command(in.Call)
+	}
+	return workflows.ToolResult{
+		State: workflows.CallCompleted, Output: workflows.TextRef{Text: text}, StdoutBytes: in.Running.Stdout + 1,
 	}, nil
 }
 

@@ -37,8 +37,10 @@ func (a *App) parts(ctx context.Context) ([]part, error) {
 		Model: a.Config.OpenAI.Model, Stored: a.Config.OpenAI.State == "server", Background: a.Config.OpenAI.Background,
 		Windows: a.Config.OpenAI.ModelWindows(), CompactAt: a.Config.OpenAI.CompactAt, Prices: a.prices(),
 		MCP: a.tools, Gate: gate,
-		Timeouts: agent.Timeouts{Shell: a.Config.Sandbox.Timeout.Shell, Install: a.Config.Sandbox.Timeout.Install},
-		Budgets:  agent.Budgets(a.Config.Budget.Limits()), Rules: a.rule,
+		Timeouts: agent.Timeouts{
+			Shell: a.Config.Sandbox.Timeout.Shell, Install: a.Config.Sandbox.Timeout.Install, Background: a.Config.Sandbox.Timeout.Background,
+		},
+		Budgets: agent.Budgets(a.Config.Budget.Limits()), Rules: a.rule,
 		Mask: a.masker(), Logger: a.Log,
 	})
 	if err != nil {
@@ -118,6 +120,7 @@ func (a *App) sandboxes(ctx context.Context, gate *policy.Policy) (*sandbox.Acti
 		Rules:  a.rule,
 		Timeouts: sandbox.Timeouts{
 			Read: a.Config.Sandbox.Timeout.Read, Shell: a.Config.Sandbox.Timeout.Shell, Install: a.Config.Sandbox.Timeout.Install,
+			Background: a.Config.Sandbox.Timeout.Background,
 		},
 		Workspace:  a.Config.Sandbox.Workspace,
 		Workspaces: a.Config.Workspaces,

@@ -94,6 +94,8 @@ func (r ran) outcome() string {
 		s = "changed since it was approved, not run"
 	case "failed":
 		s = "could not be run"
+	case "running":
+		s = "goes on in the background as session " + plain(o.Session)
 	case "unknown":
 		s = "outcome unknown; it may have run"
 	default:

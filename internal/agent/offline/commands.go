@@ -5,21 +5,36 @@ import (
 	"strings"
 )
 
-// commands returns the commands in backticks of one message, in order. Each
-// group is one response's calls: a group of several comes from a fenced block
+// step is one tool call of a plan: a command or, with talk, something for the
+// command that the last interactive block began.
+type step struct {
+	command string
+	// yield is yield_time_ms, 0 for none.
+	yield int
+	tty   bool
+	talk  bool
+	// chars are what is sent; with talk and none it reads on. session is set where
+	// the block names it.
+	chars   string
+	session string
+}
+
+// steps returns what the backticks of one message ask for, in order. Each group
+// is one response's calls: a group of several comes from a fenced block
 // tagged "parallel", one call a line. Inline code follows CommonMark: a run of
 // backticks is closed by the next run of the same length in the same paragraph,
 // line breaks count as spaces, one space at both ends is taken off, and a
-// backslash before a run outside code makes its first backtick plain. A fenced
-// block without the tag is one command, its whole body. Differently from
+// backslash before a run outside code makes its first backtick plain. A block
+// tagged "interactive" is read by [interactive]. A fenced block without a tag is
+// one command, its whole body. Differently from
 // CommonMark a fence tagged "parallel" may also open behind text, as people type
 // it in chats. Lists and quotes are not looked at. It takes linear time.
-func commands(text string) [][]string {
-	var groups [][]string
+func steps(text string) [][]step {
+	var groups [][]step
 	var paragraph []string
 	flush := func() {
 		for _, code := range spans(strings.Join(paragraph, "\n")) {
-			groups = append(groups, []string{code})
+			groups = append(groups, []step{{command: code}})
 		}
 		paragraph = nil
 	}
@@ -52,6 +67,7 @@ func commands(text string) [][]string {
 type fence struct {
 	run      string // what must close it, at least
 	parallel bool
+	info     []string
 	// behind says that it opened behind text; then it may close behind text too.
 	behind bool
 }
@@ -62,7 +78,7 @@ func openFence(line string) (f fence, before string, ok bool) {
 	at := strings.TrimLeft(line, " ")
 	n := runLength(at)
 	if n >= 3 && len(line)-len(at) <= 3 && (at[0] == '~' || !strings.Contains(at[n:], "`")) {
-		return fence{run: at[:n], parallel: tagged(at[n:])}, "", true
+		return fence{run: at[:n], parallel: tagged(at[n:]), info: strings.Fields(at[n:])}, "", true
 	}
 	last := strings.LastIndexByte(line, '`')
 	if last < 0 || !tagged(line[last+1:]) {
@@ -97,17 +113,20 @@ func (f fence) read(lines []string) (body, rest []string) {
 	return lines, nil
 }
 
-func (f fence) add(groups [][]string, body []string) [][]string {
+func (f fence) add(groups [][]step, body []string) [][]step {
+	if slices.Contains(f.info, "interactive") {
+		return append(groups, interactive(f.info, body)...)
+	}
 	if !f.parallel {
 		if whole := strings.Join(body, "\n"); strings.TrimSpace(whole) != "" {
-			groups = append(groups, []string{whole})
+			groups = append(groups, []step{{command: whole}})
 		}
 		return groups
 	}
-	var calls []string
+	var calls []step
 	for _, line := range body {
 		if line = strings.TrimSpace(line); line != "" {
-			calls = append(calls, line)
+			calls = append(calls, step{command: line})
 		}
 	}
 	if len(calls) == 0 {

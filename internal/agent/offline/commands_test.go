@@ -57,7 +57,7 @@ func TestCommands(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := commands(c.text)
+			got := commandsOf(c.text)
 			require.Equal(t, c.want, got)
 		})
 	}
@@ -71,12 +71,12 @@ func TestCommandsOfHostileText(t *testing.T) {
 	for n := 1; b.Len() < 1<<20; n++ {
 		b.WriteString(strings.Repeat("`", n%700+1) + "a")
 	}
-	commands(b.String())
-	commands(strings.Repeat("`a\n", 1<<18))
-	commands(strings.Repeat("```a\n", 1<<17))
-	commands(strings.Repeat("x ```a\n", 1<<17))
-	commands(strings.Repeat("`", 1<<20))
-	commands(strings.Repeat("` a\n~~~ \n", 1<<16))
+	commandsOf(b.String())
+	commandsOf(strings.Repeat("`a\n", 1<<18))
+	commandsOf(strings.Repeat("```a\n", 1<<17))
+	commandsOf(strings.Repeat("x ```a\n", 1<<17))
+	commandsOf(strings.Repeat("`", 1<<20))
+	commandsOf(strings.Repeat("` a\n~~~ \n", 1<<16))
 	require.Less(t, time.Since(start), 5*time.Second)
 }
 
@@ -87,11 +87,34 @@ func TestFileTools(t *testing.T) {
 		patch:             {"apply_patch", `{"patch":"*** Begin Patch\n*** Delete File: a b\n*** End Patch"}`},
 		"list_files":      {"list_files", `{"path":null,"depth":null}`},
 		"list_files a b/": {"list_files", `{"path":"a b/","depth":null}`},
-		"list_files2":     {"shell", `{"command":"list_files2","cwd":null,"timeout_seconds":null}`},
+		"list_files2":     {"shell", `{"command":"list_files2","cwd":null,"timeout_seconds":null,"yield_time_ms":null,"tty":null}`},
 	} {
 		require.Equal(t, want.tool, toolOf(command))
-		require.JSONEq(t, want.arguments, arguments(command))
+		require.JSONEq(t, want.arguments, step{command: command}.arguments())
 		call := wire.Item{Name: want.tool, Arguments: &want.arguments}
 		require.Equal(t, command, commandOf(call))
 	}
+}
+
+// commandsOf are the commands of the steps.
+func commandsOf(text string) [][]string {
+	var groups [][]string
+	for _, g := range steps(text) {
+		var one []string
+		for _, st := range g {
+			one = append(one, st.command)
+		}
+		groups = append(groups, one)
+	}
+	return groups
+}
+
+func TestInteractive(t *testing.T) {
+	t.Parallel()
+	got := steps("```interactive tty yield=500\npython3 -i\n> print(6 * 7)\n\n>\n<\n^C\n^D\n```\nand `ls`")
+	talk := func(chars string) []step { return []step{{yield: 500, tty: true, talk: true, chars: chars}} }
+	require.Equal(t, [][]step{
+		{{command: "python3 -i", yield: 500, tty: true}}, talk("print(6 * 7)\n"), talk("\n"), talk(""), talk("\x03"), talk("\x04"), {{command: "ls"}},
+	}, got)
+	require.Equal(t, [][]step{{{yield: 1000, talk: true, session: "1.2", chars: "y\n"}}}, steps("```interactive session=1.2\n> y\n```"))
 }

@@ -11,7 +11,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -130,10 +129,11 @@ func (m *Model) respond(req *wire.Request, raw []byte) map[string]any {
 	t := m.turn(req.Items)
 	var output []any
 	if next := t.next(); len(next) > 0 {
-		for i, command := range next {
+		for i, st := range next {
+			name, arguments := st.call(t.session())
 			output = append(output, map[string]any{
 				"id": "fc_" + id + "_" + strconv.Itoa(i), "type": "function_call", "status": "completed",
-				"call_id": callID(req.PromptCacheKey, id, i), "name": toolOf(command), "arguments": arguments(command),
+				"call_id": callID(req.PromptCacheKey, id, i), "name": name, "arguments": arguments,
 			})
 		}
 	} else {
@@ -176,30 +176,4 @@ func toolOf(command string) string {
 		return word
 	}
 	return "shell"
-}
-
-// arguments are a call's, with all that the tool's schema requires.
-func arguments(command string) string {
-	var v any = struct {
-		Command string  `json:"command"`
-		Cwd     *string `json:"cwd"`
-		Timeout *int    `json:"timeout_seconds"`
-	}{Command: command}
-	switch toolOf(command) {
-	case "apply_patch":
-		v = struct {
-			Patch string `json:"patch"`
-		}{command}
-	case "list_files":
-		list := struct {
-			Path  *string `json:"path"`
-			Depth *int    `json:"depth"`
-		}{}
-		if _, path, ok := strings.Cut(command, " "); ok {
-			list.Path = &path
-		}
-		v = list
-	}
-	data, _ := json.Marshal(v) // strings and numbers always marshal
-	return string(data)
 }

@@ -17,7 +17,7 @@ var speaker = regexp.MustCompile(`^\[@[^\]\n]*\]: ?`)
 type turn struct {
 	first bool // no assistant has spoken in the session yet
 	// plan is one group of commands a response.
-	plan [][]string
+	plan [][]step
 	done []ran
 	// tour is true where the plan begins with the tour; idle counts messages
 	// that had nothing to run.
@@ -98,22 +98,22 @@ func isAnswer(rest []wire.Item) bool {
 // take adds what a message asks for. The plan only ever grows at its end, so
 // that a message taken midway never changes what is done already.
 func (t *turn) take(text string) {
-	groups := commands(speaker.ReplaceAllString(text, ""))
+	groups := steps(speaker.ReplaceAllString(text, ""))
 	switch {
 	case len(groups) > 0:
 		t.plan = append(t.plan, groups...)
 	case len(t.plan) == 0:
 		t.tour = true
 		for _, c := range Tour() {
-			t.plan = append(t.plan, []string{c})
+			t.plan = append(t.plan, []step{{command: c}})
 		}
 	default:
 		t.idle++
 	}
 }
 
-// next returns the commands of the next response; none when it is the answer.
-func (t *turn) next() []string {
+// next returns the calls of the next response; none when it is the answer.
+func (t *turn) next() []step {
 	left := len(t.done)
 	for _, group := range t.plan {
 		if left <= 0 {
@@ -124,12 +124,17 @@ func (t *turn) next() []string {
 	return nil
 }
 
+// shownKeys shows keys as people write them.
+var shownKeys = strings.NewReplacer("\x03", "^C", "\x04", "^D")
+
 // commandOf returns a call's command, whatever model made it.
 func commandOf(it wire.Item) string {
 	args := struct {
 		Command string `json:"command"`
 		Path    string `json:"path"`
 		Patch   string `json:"patch"`
+		Session string `json:"session_id"`
+		Chars   string `json:"chars"`
 	}{}
 	if it.Arguments == nil || json.Unmarshal([]byte(*it.Arguments), &args) != nil {
 		return it.Name
@@ -137,8 +142,11 @@ func commandOf(it wire.Item) string {
 	if args.Command != "" {
 		return args.Command
 	}
-	if args.Patch != "" {
+	switch {
+	case args.Patch != "":
 		return args.Patch
+	case args.Session != "":
+		return strings.TrimRight("to "+args.Session+": "+shownKeys.Replace(args.Chars), " \n")
 	}
 	return strings.TrimSpace(it.Name + " " + args.Path)
 }

@@ -13,6 +13,11 @@
 // A call that did not run, or not to its end, begins with its state instead:
 //
 //	state: denied — @grace: not during the freeze
+//
+// One that goes on in the background is named:
+//
+//	state: running
+//	session: 1.2
 package tooloutput
 
 import (
@@ -41,6 +46,8 @@ type Output struct {
 	ExitCode *int
 	// TimedOut says that the command was ended because its time was over.
 	TimedOut bool
+	// Session names a command that goes on in the background.
+	Session string
 	// Note is a remark or reason, one line; line breaks become spaces.
 	Note string
 	// Stdout and Stderr are the streams, or their beginnings where the whole
@@ -79,6 +86,9 @@ func Format(o Output) string {
 		fmt.Fprintf(&b, "exit code: %d\n", *o.ExitCode)
 	default:
 		b.WriteString("state: " + StateCompleted + "\n")
+	}
+	if o.Session != "" {
+		b.WriteString("session: " + oneLine(o.Session) + "\n")
 	}
 	if o.TimedOut {
 		b.WriteString("timed out: yes\n")
@@ -242,6 +252,8 @@ func (o *Output) header(line string) bool {
 		o.ExitCode = &n
 	case "timed out":
 		o.TimedOut = value == "yes"
+	case "session":
+		o.Session = value
 	case "note":
 		o.Note = value
 	default:

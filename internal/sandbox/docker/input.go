@@ -34,6 +34,18 @@ func (s *session) Send(ctx context.Context, id string, in sandbox.Input) error {
 	return s.awaitSent(ctx, id, in.Key)
 }
 
+// Sent tells whether something was begun to be sent; see [sandbox.Execs].
+func (s *session) Sent(ctx context.Context, id, key string) (bool, error) {
+	if err := (sandbox.Input{Key: key}).Check(); err != nil {
+		return false, err
+	}
+	if err := validID(id); err != nil {
+		return false, fmt.Errorf("%w: %q", sandbox.ErrNoExec, id)
+	}
+	state, err := s.sent(ctx, id, key)
+	return state != "none", err
+}
+
 func (s *session) sent(ctx context.Context, id, key string) (string, error) {
 	out, code, err := s.call(ctx, "looking at input", "sent", id, key)
 	switch {

@@ -37,6 +37,21 @@ func (s *session) Send(ctx context.Context, id string, in sandbox.Input) error {
 	return s.awaitSent(ctx, id, sent)
 }
 
+// Sent tells whether something was begun to be sent; see [sandbox.Execs].
+func (s *session) Sent(ctx context.Context, id, key string) (bool, error) {
+	if _, err := s.Status(ctx, id); err != nil {
+		return false, err
+	}
+	if err := (sandbox.Input{Key: key}).Check(); err != nil {
+		return false, err
+	}
+	_, err := os.Lstat(filepath.Join(s.record(id), "run", "sent", key, "self"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, s.storeError("looking at input", err)
+	}
+	return err == nil, nil
+}
+
 // putInput writes down what is to be sent, whole, unless that stands there.
 func (s *session) putInput(sent string, in sandbox.Input) error {
 	if err := os.MkdirAll(filepath.Dir(sent), 0o700); err != nil {

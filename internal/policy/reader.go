@@ -1,0 +1,47 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// Reader is the program that gets what is sent to a running command.
+type Reader struct {
+	// Program is its name, or its path where that is no system directory's. It is
+	// empty where the command is more than one plain program: then it is not
+	// known who reads, or when.
+	Program string
+	// Script says that it is a shell that reads its commands from there.
+	Script bool
+}
+
+// shellReads are the options with which a shell still reads its commands from
+// its standard input.
+var shellReads = []string{"-", "-i", "-s", "--norc", "--noprofile"}
+
+// Reader returns who gets what is sent to the command while it runs.
+func (p *Policy) Reader(command string, lang Shell) Reader {
+	f, err := p.parse(command, lang)
+	if err != nil || len(f.Stmts) != 1 {
+		return Reader{}
+	}
+	words, ok := plainWords(f.Stmts[0])
+	if !ok {
+		return Reader{}
+	}
+	r := Reader{Program: words[0]}
+	if dir, name, found := cutLast(words[0]); found && slices.Contains([]string{"/bin", "/usr/bin", "/usr/local/bin"}, dir) {
+		r.Program = name
+	}
+	r.Script = slices.Contains([]string{"sh", "bash", "dash", "ash"}, r.Program) &&
+		!slices.ContainsFunc(words[1:], func(w string) bool { return !slices.Contains(shellReads, w) })
+	return r
+}
+
+func cutLast(path string) (dir, name string, found bool) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return "", path, false
+	}
+	return path[:i], path[i+1:], true
+}

@@ -1,0 +1,202 @@
+package sandbox_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// background is a command that goes on by itself, and the activity that follows it.
+type background struct {
+	*rig
+	to   workflows.RunningExec
+	done chan workflows.ToolResult
+}
+
+func (r *rig) background(args workflows.ShellArgs) *background {
+	r.t.Helper()
+	args.YieldTimeMS = 1
+	c := toolCall(r.t, workflows.ToolShell, args)
+	in := r.runInput(c, r.judge(c))
+	b := &background{rig: r, to: workflows.RunningExec{Session: "1.1", ExecID: in.ExecID, Call: c}, done: make(chan workflows.ToolResult, 1)}
+	go func() {
+		res, err := call[workflows.ToolResult](r, r.acts.RunTool, in)
+		if err != nil {
+			res.Error = err.Error()
+		}
+		b.done <- res
+	}()
+	return b
+}
+
+func chars(t *testing.T, text string) workflows.ToolCall {
+	t.Helper()
+	return toolCall(t, workflows.ToolWriteStdin, workflows.WriteStdinArgs{SessionID: "1.1", Chars: text})
+}
+
+func (b *background) judge(text string) workflows.Judgement {
+	b.t.Helper()
+	j, err := call[workflows.Judgement](b.rig, b.acts.JudgeToolCall, workflows.JudgeInput{
+		WorkflowID: session, Sandbox: b.ref, Call: chars(b.t, text), Running: &b.to,
+	})
+	require.NoError(b.t, err)
+	return j
+}
+
+// input is what the workflow would run once the text may be sent.
+func (b *background) input(text string) workflows.RunInput {
+	in := b.runInput(chars(b.t, text), b.judge(text))
+	to := b.to
+	to.Yield = 400 * time.Millisecond
+	in.Running = &to
+	return in
+}
+
+func (b *background) say(text string) workflows.ToolResult {
+	b.t.Helper()
+	return b.heard(b.input(text))
+}
+
+func (b *background) heard(in workflows.RunInput) workflows.ToolResult {
+	b.t.Helper()
+	res := b.run(in)
+	b.to.Stdout, b.to.Stderr = res.StdoutBytes, res.StderrBytes
+	return res
+}
+
+func (b *background) ended() workflows.ToolResult {
+	b.t.Helper()
+	select {
+	case res := <-b.done:
+		return res
+	case <-time.After(30 * time.Second):
+		b.t.Fatal("the command in the background does not end")
+		return workflows.ToolResult{}
+	}
+}
+
+// A command is read on from where the model was, written to and interrupted.
+func TestTalk(t *testing.T) {
+	t.Parallel()
+	b := newRig(t).background(workflows.ShellArgs{Command: `echo one; while read -r line; do echo "got $line"; echo problem >&2; done; echo end; exit 3`})
+	b.eventually("the first line", func() bool { return b.log(b.to.ExecID, "stdout") == "one\n" })
+	require.Equal(t, "running|false||one\n|", b.say("").Output.Text)
+	require.Equal(t, "running|false||got a b\n|problem\n", b.say("a b\n").Output.Text)
+	require.Equal(t, "running|false|||", b.say("").Output.Text, "nothing is read twice")
+	require.Equal(t, "completed|false||got last\nend\n|problem\n", b.say("last\n\x04").Output.Text)
+	res := b.ended()
+	require.Equal(t, 3, *res.ExitCode)
+	require.Equal(t, "completed|false|||", b.say("").Output.Text, "an ended command can still be read")
+	late := b.say("late\n")
+	require.Equal(t, workflows.CallCompleted, late.State)
+	require.Contains(t, late.Output.Text, "had ended before")
+}
+
+func TestTalkInterrupts(t *testing.T) {
+	t.Parallel()
+	b := newRig(t).background(workflows.ShellArgs{Command: `trap 'echo interrupted; exit 4' INT; echo ready; while :; do sleep 0.1; done`})
+	b.eventually("it is ready", func() bool { return b.log(b.to.ExecID, "stdout") == "ready\n" })
+	require.Contains(t, b.judge("a\x03").Bad, "alone")
+	require.Equal(t, "safe", b.judge("\x03").Tier)
+	require.Contains(t, b.say("\x03").Output.Text, "interrupted\n")
+	require.Equal(t, 4, *b.ended().ExitCode)
+}
+
+// What is sent is judged by who reads it, and bound by its digest.
+func TestTalkIsJudged(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	b := r.background(workflows.ShellArgs{Command: "cat"})
+	j := b.judge("rm -rf build\n")
+	require.Equal(t, "risky", j.Tier)
+	require.Equal(t, "rm -rf build\n", j.Command.Text)
+	require.Equal(t, "cat (1.1)", j.To)
+	require.Empty(t, j.Shape, "no standing permission")
+	require.False(t, j.Editable)
+	require.Equal(t, []string{"`cat` is sent text, and what it does with it is not known"}, j.Reasons)
+	require.Equal(t, j, b.judge("rm -rf build\n"))
+	require.NotEqual(t, j.Digest, b.judge("rm -rf build \n").Digest)
+	require.Equal(t, "safe", b.judge("").Tier)
+	require.NotEmpty(t, b.judge(strings.Repeat("x", 65<<10)).Bad)
+
+	shell := workflows.RunningExec{Session: "1.2", ExecID: "another", Call: toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "bash -i", YieldTimeMS: 1})}
+	other := *b
+	other.to = shell
+	require.NotEqual(t, j.Digest, other.judge("rm -rf build\n").Digest, "another command is another digest")
+	require.Equal(t, "safe", other.judge("ls\n").Tier, "a shell gets a script")
+	other.to.Asked = true
+	require.Equal(t, "risky", other.judge("ls\n").Tier, "what it was made to start may read now")
+	other.to.Asked, other.to.Call = false, toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "bash -i", TTY: true})
+	require.Equal(t, "safe", other.judge("ls\n").Tier)
+	require.Equal(t, "risky", other.judge("!l\n").Tier, "a terminal's shell reads keys")
+	require.Equal(t, "risky", other.judge("l\t\n").Tier)
+
+	// A text other than what was allowed is not sent.
+	in := b.input("a\n")
+	in.Digest = b.judge("b\n").Digest
+	require.Equal(t, workflows.ResultChanged, b.run(in).State)
+	b.say("\x04")
+	require.Empty(t, b.log(b.to.ExecID, "stdout"))
+	b.ended()
+}
+
+// A retry on another worker sends nothing a second time, also where what was
+// bound is different by now.
+func TestTalkOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	b := r.background(workflows.ShellArgs{Command: `while read -r line; do echo "got $line"; done`})
+	in := b.input("once\n")
+	for i := range 3 {
+		if i == 2 {
+			in.Running.Asked, in.Digest = true, "another"
+		}
+		res := b.run(in)
+		require.Equal(t, "running|false||got once\n|", res.Output.Text, i)
+	}
+	b.say("\x04")
+	b.ended()
+	require.Equal(t, "got once\n", b.log(b.to.ExecID, "stdout"))
+}
+
+// A snapshot halts what runs in the background; it goes on afterwards. A release
+// ends it.
+func TestTalkAndSnapshot(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	b := r.background(workflows.ShellArgs{Command: `i=0; while :; do i=$((i + 1)); echo $i > t; mv t a; echo $i > t; mv t b; done`})
+	b.eventually("it writes", func() bool { return *r.shell("cat b").ExitCode == 0 })
+	for turn := range 3 {
+		taken, err := call[workflows.SnapshotResult](r, r.acts.TakeSnapshot, workflows.SnapshotInput{WorkflowID: session, Sandbox: r.ref, Turn: turn + 1})
+		require.NoError(t, err)
+		fork, err := r.open(workflows.OpenInput{WorkflowID: fmt.Sprint(session, ".", turn), Generation: 1, Snapshot: taken.Snapshot})
+		require.NoError(t, err)
+		ours := r.ref
+		r.ref = fork
+		res := r.shell("cat a b")
+		var first, second int
+		_, err = fmt.Sscan(res.Tail, &first, &second)
+		require.NoError(t, err, res.Tail)
+		require.InDelta(t, first, second, 1, "both files are of one moment")
+		_, err = call[workflows.Inventory](r, r.acts.DestroySandbox, workflows.ReleaseInput{Sandbox: fork})
+		require.NoError(t, err)
+		r.ref = ours
+	}
+	_, err := call[any](r, r.acts.ReleaseSandbox, workflows.ReleaseInput{WorkflowID: session, Sandbox: r.ref})
+	require.NoError(t, err)
+	require.Equal(t, workflows.CallCancelled, b.ended().State)
+}
+
+func (r *rig) eventually(what string, ok func() bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("never came: %s", what)
+		}
+	}
+}

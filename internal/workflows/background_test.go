@@ -1,0 +1,149 @@
+package workflows_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// awaitCall waits until the first call on a turn's card has a state.
+func (w *world) awaitCall(turn, state string) workflows.MessageView {
+	w.t.Helper()
+	var v workflows.MessageView
+	w.eventually("the first call of "+turn+" is "+state, func() bool {
+		var ok bool
+		v, ok = w.view(turn)
+		return ok && len(v.Turn.Calls) > 0 && v.Turn.Calls[0].State == state
+	})
+	return v
+}
+
+// A command outlives its yield time and its turn, is talked to, and shows on its
+// turn's card until it ends.
+func TestBackground(t *testing.T) {
+	t.Parallel()
+	acrossRuns(t, func(t *testing.T, w *world) {
+		w.ask("bg block serve\ntell 1.1 hello\nls")
+		require.Equal(t, "call-0-0=1.1@0; call-1-0=1.1@1 told hello; call-2-0=ok ls", w.awaitAnswer(1))
+		card := w.awaitTurn(1, workflows.TurnDone)
+		require.Equal(t, workflows.CallRunning, card.Calls[0].State)
+		require.Equal(t, "in the background, session 1.1", card.Calls[0].Note)
+		require.Equal(t, "to 1.1: hello", card.Calls[1].Command)
+		require.Equal(t, 2, card.Commands, "talk is no command")
+		w.eventually("its stop stays", func() bool {
+			v, _ := w.view("turn-1")
+			return len(v.Running) == 1 && len(v.Buttons) > 0 && v.Buttons[0].ID == workflows.ButtonStop
+		})
+		w.say("101", "ada", "tell 1.1 again\n&tell 1.1 and on\n&tell 1.9 nobody")
+		require.Contains(t, w.awaitAnswer(2), "1.1@2 told again; call-3-1=1.1@3 told and on; call-3-2=state: failed — There is no session 1.9 here. In the background: 1.1.")
+		w.let("block serve")
+		v := w.awaitCall("turn-1", workflows.CallCompleted)
+		require.Equal(t, 0, *v.Turn.Calls[0].ExitCode)
+		require.NotContains(t, v.Buttons, workflows.Button{ID: workflows.ButtonStop, Label: "Stop"})
+		require.Empty(t, v.Running)
+		w.say("102", "ada", "tell 1.1")
+		require.Contains(t, w.awaitAnswer(3), "1.1@4 told", "what it printed last can still be read")
+		require.Equal(t, []string{"hello", "again", "and on", ""}, w.told)
+	})
+}
+
+// Text is sent when it was approved, once.
+func TestBackgroundAsks(t *testing.T) {
+	t.Parallel()
+	across(t, []int{0, 1, 3}, func(t *testing.T, w *world) {
+		w.ask("bg risky block psql\ntell 1.1 risky drop\ntell 1.1 risky again")
+		require.Equal(t, workflows.OutcomeRecorded, w.click(w.awaitApproval("approval-1"), "grace", workflows.VerdictApprove).Outcome)
+		id := w.awaitApproval("approval-2")
+		v, _ := w.view("approval-2")
+		require.Equal(t, "risky drop", v.Approval.Command.Text)
+		require.Equal(t, "risky block psql", v.Approval.To)
+		require.Empty(t, w.told)
+		require.Equal(t, workflows.OutcomeRecorded, w.click(id, "grace", workflows.VerdictApprove).Outcome)
+		require.Equal(t, workflows.OutcomeRecorded, w.click(w.awaitApproval("approval-3"), "grace", workflows.VerdictDeny).Outcome)
+		require.Contains(t, w.awaitAnswer(1), "1.1@1 told risky drop; call-2-0=state: denied")
+		require.Equal(t, []string{"risky drop"}, w.told)
+		w.eventually("its request says that it runs", func() bool {
+			v, _ := w.view("approval-1")
+			return v.Approval.CallState == workflows.CallRunning
+		})
+		w.let("risky block psql")
+		w.eventually("its request says how it ended", func() bool {
+			v, _ := w.view("approval-1")
+			return v.Approval.CallState == workflows.CallCompleted
+		})
+	})
+}
+
+// A stop ends what runs in the background: with its turn, and after it.
+func TestBackgroundStop(t *testing.T) {
+	t.Parallel()
+	across(t, []int{0, 1, 3}, func(t *testing.T, w *world) {
+		w.ask("bg block a\ntell 1.1 risky x")
+		w.awaitApproval("approval-1")
+		out, err := w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob")}, "stop-1")
+		require.NoError(t, err)
+		require.Equal(t, workflows.OutcomeRecorded, out.Outcome)
+		v := w.awaitCall("turn-1", workflows.CallCancelled)
+		require.Equal(t, "in the background stopped by @bob", v.Turn.Calls[0].Note)
+		w.awaitTurn(1, workflows.TurnStopped)
+		require.Empty(t, w.told)
+
+		w.say("101", "ada", "bg block b")
+		w.awaitTurn(2, workflows.TurnDone)
+		out, err = w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob"), Turn: 2}, "stop-2")
+		require.NoError(t, err)
+		require.Equal(t, workflows.Outcome{Outcome: workflows.OutcomeRecorded, Text: "Ended what ran in the background."}, out)
+		w.awaitCall("turn-2", workflows.CallCancelled)
+		out, err = w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob"), Turn: 2}, "stop-3")
+		require.NoError(t, err)
+		require.Equal(t, workflows.OutcomeRefused, out.Outcome)
+	})
+}
+
+// A boundary that gives the sandbox up ends what runs in it, and says so.
+func TestBackgroundEndsAtBoundaries(t *testing.T) {
+	t.Parallel()
+	across(t, []int{0, 1, 3}, func(t *testing.T, w *world) {
+		w.ask("bg write block a")
+		w.awaitTurn(1, workflows.TurnDone)
+		before := w.snapshots
+		_, err := w.control.Pause(t.Context(), w.id(), workflows.Pause{By: person("ada")}, "pause-1")
+		require.NoError(t, err)
+		v := w.awaitCall("turn-1", workflows.CallCancelled)
+		require.Equal(t, "in the background ended: paused by @ada", v.Turn.Calls[0].Note)
+		w.eventually("a sentence", func() bool {
+			v, ok := w.view("notice-1")
+			return ok && v.Text.Text == "Paused by @ada. The next message resumes it. Ended in the background: `write block a`."
+		})
+		require.Greater(t, w.snapshots, before, "what it wrote is saved")
+
+		w.say("101", "ada", "bg block b")
+		w.awaitTurn(2, workflows.TurnDone)
+		w.eventually("destroy is recorded", func() bool {
+			out, err := w.control.Destroy(t.Context(), w.thread.ManagerID(), workflows.DestroySession{WorkflowID: w.id(), By: person("ada")}, "destroy-1")
+			return err == nil && out.Outcome == workflows.OutcomeRecorded
+		})
+		require.NoError(t, w.env.Client.GetWorkflow(t.Context(), w.id(), "").Get(t.Context(), nil))
+		notice, _ := w.view("notice-2")
+		require.Contains(t, notice.Text.Text, "Ended in the background: `block b`.")
+		w.awaitCall("turn-2", workflows.CallCancelled)
+	})
+}
+
+// What became of a command is not known: it is said, and nothing runs again.
+func TestBackgroundUnknown(t *testing.T) {
+	t.Parallel()
+	across(t, []int{0, 1, 3}, func(t *testing.T, w *world) {
+		w.ask("bg block vanish")
+		w.awaitTurn(1, workflows.TurnDone)
+		w.let("block vanish")
+		w.awaitCall("turn-1", workflows.CallUnknown)
+		w.eventually("a sentence", func() bool {
+			v, ok := w.view("notice-1")
+			return ok && v.Text.Text == "What became of `block vanish`, which ran in the background, is not known: "+
+				"The worker died while this ran; it may have finished. It is not run again."
+		})
+	})
+}
