@@ -353,7 +353,7 @@ shared() {
 	$session sh -c "$enter" enter "$run" "$cwd" "$@" <&7 >"$run/o" 2>"$run/e" 7<&-
 	code=$?
 	exec 7<&-
-	: >"$run/done"
+	true 2>/dev/null >"$run/done"
 
 	# What the command left in the background ends with it.
 	tries=20
@@ -393,7 +393,7 @@ enclosed() {
 		[ "$was" != "${20:-}" ] || kill -s KILL "$init" 2>/dev/null
 	fi
 	[ "$code" -lt 128 ] || echo "$code" >"$run/code"
-	: >"$run/done"
+	true 2>/dev/null >"$run/done"
 }
 
 # own runs a program that makes a process namespace of its own and reports on
@@ -430,7 +430,8 @@ spare() {
 	exec 3<&4 4<&- 6<"$run/script"
 	provide 0
 	inside "$@"
-	if ! named; then
+	if ! named; then # it has no name, or is gone with its sandbox
+		kill $watch 2>/dev/null
 		rm -rf "$PWD"
 		exit 0
 	fi
@@ -463,7 +464,8 @@ inside() {
 		} 5>&1 | keep "$record/stderr" 4>&- 7<&- 8>&-
 	} 4>&1 | keep "$record/stdout" 7<&- 8>&-
 	exec 7<&-
-	: >"$run/done"
+	# Its directory may be gone; ":" would end this shell then.
+	true 2>/dev/null >"$run/done"
 }
 
 # ended records how the program between the pipes ended.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -125,6 +126,30 @@ func mustStatus(t *testing.T, s *session, id string) sandbox.ExecStatus {
 	st, err := s.Status(t.Context(), id)
 	require.NoError(t, err)
 	return st
+}
+
+// TestSpareLeavesNothingBehind: a sandbox's directory may go away before the harness.
+func TestSpareLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	s, sp := withSpare(t)
+	require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "a", Command: "sleep 1000"}))
+	line, err := os.ReadFile(filepath.Join(s.record("a"), "run", "init"))
+	require.NoError(t, err)
+	init, err := harness.ParseProcess(string(line))
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(s.record("a")))
+	require.NoError(t, syscall.Kill(init.PID, syscall.SIGKILL))
+	<-sp.ended
+	require.Eventually(t, func() bool {
+		lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		require.NoError(t, err)
+		for _, p := range lines {
+			if data, _ := os.ReadFile(p); bytes.Contains(data, []byte(sp.dir)) {
+				return false
+			}
+		}
+		return true
+	}, 10*time.Second, 10*time.Millisecond)
 }
 
 func TestSpareIsNotUsedWhereAnotherWouldBeMade(t *testing.T) {
