@@ -35,10 +35,6 @@ func tools() []responses.ToolUnionParam {
 				"description": "Let a command that runs longer than this go on in the background, with its stdin open: the call returns what it " +
 					"printed so far and a session for write_stdin. For servers, watchers and programs that ask. null waits for its end.",
 			},
-			"tty": object{
-				"type":        []string{"boolean", "null"},
-				"description": "Run it on a terminal, for programs that insist on one; it goes to the background like with yield_time_ms.",
-			},
 		}),
 		tool(workflows.ToolWriteStdin, "Talk to a command that goes on in the background: send it text, or only read what it has printed since. "+
 			"What is sent is judged like a command: for most programs people are asked.", object{

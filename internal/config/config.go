@@ -169,7 +169,7 @@ type Timeouts struct {
 	Read       time.Duration `key:"read" default:"30s" doc:"Time-out of file tools that read."`
 	Shell      time.Duration `key:"shell" default:"120s" doc:"Time-out of a shell command, whatever its tier."`
 	Install    time.Duration `key:"install" default:"600s" doc:"Time-out of a recognised package install."`
-	Background time.Duration `key:"background" default:"30m" doc:"Time-out of a shell command that may go on in the background (yield_time_ms or tty), from its start."`
+	Background time.Duration `key:"background" default:"30m" doc:"Time-out of a shell command that may go on in the background (yield_time_ms), from its start."`
 }
 
 // Policy is the gate's rules.

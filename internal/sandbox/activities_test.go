@@ -264,6 +264,7 @@ func TestJudgeBad(t *testing.T) {
 	r := newRig(t)
 	r.shell("ln -s /etc out; mkdir d; ln -s loop loop")
 	for name, c := range map[string]workflows.ToolCall{
+		"tty":           toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "ls", TTY: true}),
 		"json":          {Tool: workflows.ToolShell, Args: workflows.TextRef{Text: "{"}},
 		"no tool":       toolCall(t, "teleport", nil),
 		"empty":         toolCall(t, workflows.ToolShell, workflows.ShellArgs{}),

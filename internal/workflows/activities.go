@@ -177,7 +177,7 @@ type ShellArgs struct {
 	// YieldTimeMS, when set, lets the command go on in the background once it has
 	// run so long, with its standard input open.
 	YieldTimeMS int `json:"yield_time_ms,omitempty"`
-	// TTY runs it on a terminal; it goes to the background, too.
+	// TTY asks for a terminal, which no sandbox has yet: it is refused.
 	TTY bool `json:"tty,omitempty"`
 }
 
