@@ -44,6 +44,8 @@ type paced struct {
 	env   devservertest.Env
 	fake  *slackfake.Server
 	agent *agent
+	// stop stops the first bot.
+	stop func()
 }
 
 func startPaced(t *testing.T) *paced {
@@ -58,6 +60,14 @@ func startPaced(t *testing.T) *paced {
 		w.fake.AddChannel(slackfake.Channel{ID: quietChannel(n), Name: "quiet", Members: members})
 	}
 	w.agent.serve(t, w.env)
+	w.stop = w.bot(t)
+	w.until("the bot is connected", func() bool { return w.fake.Connections() == 2 })
+	return w
+}
+
+// bot starts a bot; the function that it returns stops it.
+func (w *paced) bot(t *testing.T) (stop func()) {
+	t.Helper()
 	c, err := config.Load(config.Sources{Environ: []string{
 		"COUNTERSIGN_DATA_DIR=" + t.TempDir(), "COUNTERSIGN_APPROVALS_APPROVERS=" + grace,
 		"COUNTERSIGN_SLACK_BOT_TOKEN=xoxb-fake", "COUNTERSIGN_SLACK_APP_TOKEN=xapp-fake", "COUNTERSIGN_SLACK_API_URL=" + w.fake.URL(),
@@ -66,9 +76,9 @@ func startPaced(t *testing.T) *paced {
 	require.NoError(t, err)
 	bot, err := botapp.Start(t.Context(), botapp.Options{Config: c, Client: w.env.Client, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, bot.Stop()) })
-	w.until("the bot is connected", func() bool { return w.fake.Connections() == 2 })
-	return w
+	stop = sync.OnceFunc(func() { require.NoError(t, bot.Stop()) })
+	t.Cleanup(stop)
+	return stop
 }
 
 func (w *paced) until(what string, ok func() bool) {
