@@ -165,6 +165,12 @@ func (a *Activities) Register(r Registry) {
 	r.RegisterActivityWithOptions(a.RunMCPCall, activity.RegisterOptions{Name: workflows.ActivityRunMCP})
 }
 
+// RegisterTranscripts adds what writes transcripts without asking a model, to a
+// worker that model calls cannot fill.
+func (a *Activities) RegisterTranscripts(r Registry) {
+	r.RegisterActivityWithOptions(a.CallModel, activity.RegisterOptions{Name: workflows.ActivityCallModel})
+}
+
 // Transcripts is the store that the activities write to.
 func (a *Activities) Transcripts() *transcript.Store { return a.transcripts }
 

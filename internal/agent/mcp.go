@@ -102,7 +102,7 @@ func (a *Activities) JudgeMCPCall(ctx context.Context, in workflows.JudgeInput) 
 		j.Reasons = append(j.Reasons, cut(a.mask.Text(r.Text), maxToolReason))
 	}
 	shown := a.mask.Text(v.Display)
-	if j.Command, err = a.texts.save(ctx, in.WorkflowID, shown, workflows.MaxInlineText); err != nil {
+	if j.Command, err = a.texts.save(ctx, in.WorkflowID, shown, workflows.InlineLimit(in.Inline)); err != nil {
 		return j, err
 	}
 	whole, err := a.texts.save(ctx, in.WorkflowID, shown, workflows.MaxShownCommand)
@@ -176,7 +176,7 @@ func (a *Activities) toolResult(ctx context.Context, in workflows.RunInput, stat
 	res := workflows.ToolResult{State: state, Error: a.mask.Text(note)}
 	out := tooloutput.Format(tooloutput.Output{State: state, Note: note, Stdout: text})
 	var err error
-	res.Output, err = a.texts.save(context.WithoutCancel(ctx), in.WorkflowID, out, workflows.MaxInlineText)
+	res.Output, err = a.texts.save(context.WithoutCancel(ctx), in.WorkflowID, out, workflows.InlineLimit(in.Inline))
 	return res, err
 }
 

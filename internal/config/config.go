@@ -82,6 +82,7 @@ type Blob struct {
 type Worker struct {
 	BuildID        string `key:"build_id" default:"" shown:"none: workers are not told apart" doc:"Version of the worker's code, such as a release or a commit. With it a session finishes its turn on the version that began it and goes on on the current one, which “worker versions use” sets (upgrading.md)."`
 	CachedSessions int    `key:"cached_sessions" default:"500" doc:"Sessions that a worker keeps in memory at most; one that is not there is replayed from its history when it is needed, within milliseconds."`
+	ModelCalls     int    `key:"model_calls" default:"200" doc:"Calls of models and of MCP servers' tools that a worker makes at once at most; more of them wait for a place, on this worker or another. Commands and all else that a session does have places of their own."`
 }
 
 // Drain is how a worker or bot stops.

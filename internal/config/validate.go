@@ -49,6 +49,7 @@ func (c *Config) finish() Faults {
 	if b := c.Worker.BuildID; b != "" && !buildID.MatchString(b) {
 		k.fault("worker.build_id", "%q is not 1 to 100 letters, digits, dots, dashes and underscores", b)
 	}
+	k.atLeastOne("worker.model_calls", c.Worker.ModelCalls)
 	c.checkModel(k)
 	c.checkMCP(k)
 	c.checkSandbox(k)

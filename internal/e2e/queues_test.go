@@ -86,6 +86,46 @@ func TestABlockedModelDoesNotSlowAShell(t *testing.T) {
 	require.Less(t, took[1], slower(took[0]))
 }
 
+// With every place for a model call taken, a command still ends, is recorded and
+// shown, and a turn that waits for its place is stopped.
+func TestAFullModelPoolDoesNotSlowAShell(t *testing.T) {
+	t.Parallel()
+	const places = 2
+	base, hung := splitModel(t, "sh s.sh")
+	d := newDev(t, "--set", "openai.base_url="+base, "--model", "fake-1", "--set", fmt.Sprint("worker.model_calls=", places))
+	d.env = []string{"OPENAI_API_KEY=" + modelKey}
+	d.up(t)
+	ada := d.as("ada")
+	ids := []string{ada.opens(t, "run it"), ada.opens(t, "run it too")}
+	took := make([]time.Duration, len(ids))
+	for i, id := range ids {
+		m := ada.sees(t, id, "a request", waiting).pending()[0]
+		for n := 0; i == 1 && n < 2*places; n++ {
+			ada.opens(t, "please hang")
+		}
+		await(t, within, "the pool is full", func() (int, bool) { n := hung(); return n, i == 0 || n == places })
+		began := time.Now()
+		require.Equal(t, "recorded", ada.click(t, m, "approve", nil).Outcome)
+		th := ada.sees(t, id, "the command has run", func(th thread) bool {
+			calls := th.calls(1)
+			return len(calls) == 1 && calls[0].State == "completed"
+		})
+		took[i] = time.Since(began)
+		ran(t, th.calls(1)[0])
+		require.Equal(t, "one\n", th.inWorkspace(t, "ran"))
+		if i == 0 {
+			ada.sees(t, id, "its answer", answered(1))
+		}
+	}
+	t.Logf("from the click to the output on the card: %v alone, %v with the pool full", took[0], took[1])
+	require.Less(t, took[1], slower(took[0]))
+	require.Equal(t, places, hung(), "the pool was full all the time")
+	th := ada.thread(t, ids[1])
+	require.Empty(t, th.answer(1).ID, "its next model call waits")
+	require.Equal(t, "recorded", ada.click(t, th.turn(1), "stop", nil).Outcome)
+	ada.sees(t, ids[1], "it is stopped", over(1))
+}
+
 // While nothing can be posted, a session's model and shell go on; the chat has
 // all of it, once, when it is back.
 func TestASilentChatSlowsNeither(t *testing.T) {

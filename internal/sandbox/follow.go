@@ -255,7 +255,7 @@ func (f *follower) result(ctx context.Context, st ExecStatus) (workflows.ToolRes
 		return res, err
 	}
 	o.StdoutBytes, o.StderrBytes = st.StdoutBytes, st.StderrBytes
-	res.Output, err = f.a.putText(ctx, "outputs", f.a.cfg.Format(o))
+	res.Output, err = f.a.putLong(ctx, "outputs", f.a.cfg.Format(o), f.in.Inline)
 	return res, err
 }
 

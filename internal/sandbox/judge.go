@@ -92,7 +92,7 @@ func (a *Activities) judge(ctx context.Context, in workflows.JudgeInput, look lo
 	if err != nil {
 		return workflows.Judgement{}, err
 	}
-	j, err := a.judgement(ctx, c, in.Channel)
+	j, err := a.judgement(ctx, c, in)
 	j.Edited = edited
 	if c.tool == workflows.ToolShell && err == nil {
 		j.Shape = a.cfg.Gate.Shape(c.command, envOf(in.Sandbox, c.cwd), c.verdict)
@@ -130,7 +130,7 @@ func (a *Activities) edited(ctx context.Context, in workflows.JudgeInput) (*work
 
 // judgement is what history keeps of a verdict. What people read of it is masked;
 // what its digest binds is not.
-func (a *Activities) judgement(ctx context.Context, c act, channel string) (workflows.Judgement, error) {
+func (a *Activities) judgement(ctx context.Context, c act, in workflows.JudgeInput) (workflows.Judgement, error) {
 	v := c.verdict
 	j := workflows.Judgement{
 		Tier: v.Tier.String(), Displayable: v.Displayable, Cwd: c.cwd, Timeout: c.timeout,
@@ -147,7 +147,7 @@ func (a *Activities) judgement(ctx context.Context, c act, channel string) (work
 		return j, err
 	}
 	shown := a.cfg.Mask.Text(v.Display)
-	if j.Command, err = a.putText(ctx, "commands", shown); err != nil {
+	if j.Command, err = a.putLong(ctx, "commands", shown, in.Inline); err != nil {
 		return j, err
 	}
 	if j.Stored = j.Command.Ref; j.Stored == "" && len(shown) > workflows.MaxShownCommand {
@@ -157,7 +157,7 @@ func (a *Activities) judgement(ctx context.Context, c act, channel string) (work
 	}
 	if v.Tier == policy.Risky || v.Tier == policy.Critical {
 		if a.cfg.Rules != nil {
-			j.Rule = a.cfg.Rules(j.Tier, channel)
+			j.Rule = a.cfg.Rules(j.Tier, in.Channel)
 		}
 		j.Detail, err = a.saveDetail(ctx, c)
 	}

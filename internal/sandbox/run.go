@@ -217,7 +217,7 @@ func (r *run) readFile(ctx context.Context) (workflows.ToolResult, error) {
 }
 
 func (r *run) done(ctx context.Context, started time.Time, o Output, bytes int64) (workflows.ToolResult, error) {
-	out, err := r.a.putText(ctx, "outputs", r.a.cfg.Format(o))
+	out, err := r.a.putLong(ctx, "outputs", r.a.cfg.Format(o), r.in.Inline)
 	return workflows.ToolResult{
 		State: workflows.CallCompleted, Output: out, StdoutBytes: bytes, StartedAt: started, EndedAt: time.Now().UTC(),
 	}, err

@@ -292,7 +292,7 @@ func (r *run) heard(ctx context.Context, st ExecStatus, note string) (workflows.
 		return workflows.ToolResult{}, err
 	}
 	o.StdoutBytes, o.StderrBytes = max(0, sizes[0]-to.Stdout), max(0, sizes[1]-to.Stderr)
-	text, err := r.a.putText(ctx, "outputs", r.a.cfg.Format(o))
+	text, err := r.a.putLong(ctx, "outputs", r.a.cfg.Format(o), r.in.Inline)
 	return workflows.ToolResult{
 		State: workflows.CallCompleted, Output: text, StdoutBytes: max(sizes[0], to.Stdout), StderrBytes: max(sizes[1], to.Stderr),
 	}, err

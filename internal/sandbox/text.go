@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -15,16 +16,32 @@ import (
 
 // putText makes a text fit for history: what is long goes into the blob store.
 func (a *Activities) putText(ctx context.Context, prefix, text string) (workflows.TextRef, error) {
+	return a.putLong(ctx, prefix, text, 0)
+}
+
+// putLong is putText where what counts is the text as JSON, and less than usual may
+// stay inline.
+func (a *Activities) putLong(ctx context.Context, prefix, text string, most int) (workflows.TextRef, error) {
 	ref := workflows.TextRef{Text: text, Bytes: len(text)}
-	if len(text) <= workflows.MaxInlineText {
+	limit := workflows.InlineLimit(most)
+	if len(text) <= limit && (most == 0 || encodedLen(text) <= limit) {
 		return ref, nil
 	}
 	key, err := a.cfg.Blobs.Put(ctx, prefix, []byte(text))
 	if err != nil {
 		return workflows.TextRef{}, err
 	}
-	ref.Ref, ref.Text = key, cutText(text, workflows.MaxInlineText/8)
+	ref.Ref, ref.Text = key, cutText(text, limit/8)
 	return ref, nil
+}
+
+// encodedLen is how long a text is as JSON, in which some bytes become six.
+func encodedLen(text string) int {
+	data, err := json.Marshal(text)
+	if err != nil {
+		return len(text) // cannot be: it is a string
+	}
+	return len(data)
 }
 
 // getText returns the whole text.

@@ -294,6 +294,8 @@ type JudgeInput struct {
 	Running *RunningExec `json:"running,omitempty"`
 	// Edit, when set, is judged in place of the call's command.
 	Edit string `json:"edit,omitempty"`
+	// Inline bounds each text of the answer; see [RunInput].
+	Inline int `json:"inline,omitempty"`
 }
 
 // Judgement is the gate's verdict, recorded in history before anything runs.
@@ -393,6 +395,10 @@ type RunInput struct {
 	ExecID     string        `json:"exec_id"`
 	Digest     string        `json:"digest"`
 	Timeout    time.Duration `json:"timeout"`
+	// Inline is how long the output may be, in bytes as JSON, that comes with the
+	// result and not as a reference; 0 is [MaxInlineText]. The calls of one step share
+	// what a run's input may have.
+	Inline int `json:"inline,omitempty"`
 	// Attach is true where an earlier run of the workflow has started the exec:
 	// only then is the digest not checked again.
 	Attach bool `json:"attach,omitempty"`

@@ -48,6 +48,8 @@ type session struct {
 	thinking bool
 	// soon: the turn's card is to be brought up to date in a moment.
 	soon bool
+	// tidying: messages are on their way to the blob store or looked up there.
+	tidying bool
 	// lost: the sandbox's host is dead, and the step's calls have stopped for it.
 	lost bool
 	// late: a message that came after the receipt was answered.
@@ -88,6 +90,7 @@ func (a *Agent) Workflow(ctx workflow.Context, in AgentInput) error {
 	s.flush = true
 	workflow.Go(ctx, s.auditLoop)
 	workflow.Go(ctx, s.filesLoop)
+	workflow.Go(ctx, s.tidy)
 	s.project(ctx)
 	s.followAll(ctx)
 	return s.run(ctx, in)
@@ -125,7 +128,7 @@ func (s *session) begin(ctx workflow.Context, in AgentInput) *State {
 		st.Title = TitleOf(r.Task.Text.Text)
 	}
 	for _, m := range append([]Message{r.Task}, in.Joined...) {
-		if m.Text.Text != "" && st.Seen.Add(m) {
+		if m.Text.Text != "" && st.Seen.add(m) {
 			st.Queue = append(st.Queue, m)
 		}
 	}
@@ -167,7 +170,7 @@ func TitleOf(task string) string {
 func (s *session) run(ctx workflow.Context, in AgentInput) error {
 	for {
 		err := workflow.Await(ctx, func() bool {
-			return s.wanted || s.aged(ctx) || s.outdated(ctx) || s.st.Destroy != nil || s.st.PauseBy != nil || s.st.Switch != nil || s.st.Turn != nil || len(s.st.Queue) > 0 ||
+			return s.wanted || s.aged(ctx) || s.outdated(ctx) || s.st.Destroy != nil || s.st.PauseBy != nil || s.st.Switch != nil || s.st.Turn != nil || s.waiting() > 0 ||
 				(len(s.st.Files) > 0 && !s.sending)
 		})
 		if err != nil {
@@ -188,7 +191,7 @@ func (s *session) run(ctx workflow.Context, in AgentInput) error {
 			s.sendNext(ctx)
 		case s.st.Switch != nil:
 			s.move(ctx)
-		case s.st.PauseBy != nil && len(s.st.Queue) == 0:
+		case s.st.PauseBy != nil && s.waiting() == 0:
 			// Messages that wait would resume it at once.
 			s.pause(ctx)
 		default:
@@ -218,7 +221,7 @@ const runEvents = 1200
 // waits, or is still to be shown.
 func (s *session) aged(ctx workflow.Context) bool {
 	return workflow.GetInfo(ctx).GetCurrentHistoryLength() > runEvents &&
-		s.st.Turn == nil && s.st.Destroy == nil && s.st.Switch == nil && s.st.PauseBy == nil && len(s.st.Queue) == 0 && len(s.st.Files) == 0 && !s.sending && s.settled()
+		s.st.Turn == nil && s.st.Destroy == nil && s.st.Switch == nil && s.st.PauseBy == nil && s.waiting() == 0 && len(s.st.Files) == 0 && !s.sending && s.settled()
 }
 
 // drain stops everything at its next safe point. Edits are cancelled: the next
@@ -244,7 +247,12 @@ func (s *session) continueAsNew(ctx workflow.Context, in AgentInput) error {
 			return err
 		}
 		s.drainSignals(ctx)
-		quiet = s.calls == 0 && s.following == 0
+		quiet = s.calls == 0 && s.following == 0 && !s.untidy()
+		if s.calls == 0 && s.untidy() {
+			if err := s.tidyOnce(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	s.drop()
 	in.State = s.st
@@ -330,7 +338,19 @@ func (s *session) drainSignals(ctx workflow.Context) {
 
 // take queues a message, once.
 func (s *session) take(ctx workflow.Context, m Message) {
-	if !s.st.Seen.Add(m) {
+	seen, unsure := s.st.Seen.has(m)
+	switch {
+	case seen:
+	case unsure:
+		s.st.Doubtful = append(s.st.Doubtful, m)
+	default:
+		s.admit(ctx, m)
+	}
+}
+
+// admit queues a message that was not taken before.
+func (s *session) admit(ctx workflow.Context, m Message) {
+	if !s.st.Seen.add(m) {
 		return
 	}
 	if !s.st.DestroyAt.IsZero() {
@@ -344,7 +364,7 @@ func (s *session) take(ctx workflow.Context, m Message) {
 
 // queued shows on the cards that messages wait.
 func (s *session) queued() {
-	n := len(s.st.Queue)
+	n := s.waiting()
 	for _, a := range s.st.Pending {
 		p := s.post(a.Key)
 		if p == nil || p.View.Approval.Queued == n {

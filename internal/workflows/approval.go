@@ -84,7 +84,7 @@ func (s *session) showApproval(ctx workflow.Context, c *Call, a *Approval, v *Ap
 	v.takes(a.Rule)
 	v.RequestedBy = s.st.Turn.Requesters
 	v.ExpiresAt = a.CreatedAt.Add(a.Rule.TTL)
-	v.Queued = len(s.st.Queue)
+	v.Queued = s.waiting()
 	s.auditCall(ctx, audit.KindRequested, c, audit.Entry{Reasons: v.Reasons})
 	s.flush = true
 	s.show(MessageView{Key: a.Key, Kind: KindApproval, Approval: v, Buttons: s.approvalButtons(a, v)})

@@ -164,7 +164,7 @@ func (s *session) requestBudget(ctx workflow.Context, o *OverBudget) *Approval {
 	v := &ApprovalView{
 		ID: a.ID, State: ApprovalPending, Tier: TierBudget, Displayable: true, Command: TextRef{Text: text, Bytes: len(text)},
 		Reasons:     []string{s.overText(o) + " The turn waits; approved, it goes on where it is."},
-		RequestedBy: s.st.Turn.Requesters, ExpiresAt: a.CreatedAt.Add(a.Rule.TTL), Queued: len(s.st.Queue),
+		RequestedBy: s.st.Turn.Requesters, ExpiresAt: a.CreatedAt.Add(a.Rule.TTL), Queued: s.waiting(),
 	}
 	v.takes(a.Rule)
 	s.audit(ctx, audit.Entry{Kind: audit.KindRequested, Approval: a.ID, Tier: TierBudget, Command: text, Reasons: v.Reasons})

@@ -286,6 +286,19 @@ func (s *session) cancelCall(ctx workflow.Context, c *Call) {
 	s.step(ctx)
 }
 
+// maxInlineStep bounds the outputs of one step's calls that are carried inline, in
+// bytes, and likewise the commands: a turn of many calls at once must stay, with
+// both, below the 2 MiB that an activity's and a run's input may have.
+const maxInlineStep = 256 << 10
+
+// inline is each call's share; 0 where they are so few that each may have all.
+func (t *Turn) inline() int {
+	if share := maxInlineStep / max(len(t.Calls), 1); share < MaxInlineText {
+		return share
+	}
+	return 0
+}
+
 // judge asks the gate. Nothing acts before its verdict is in history.
 func (s *session) judge(ctx workflow.Context, c *Call) {
 	if c.Bad != "" {
@@ -299,7 +312,7 @@ func (s *session) judge(ctx workflow.Context, c *Call) {
 		return
 	}
 	queue, sb, judge, _ := s.gate(c)
-	in := JudgeInput{WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Running: s.ref(c), Channel: s.st.Thread.Channel}
+	in := JudgeInput{WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Running: s.ref(c), Channel: s.st.Thread.Channel, Inline: s.st.Turn.inline()}
 	j, err := askHere(ctx, sb, s.here.JudgeHere, in), error(nil)
 	if j == nil {
 		j = &Judgement{}
@@ -370,7 +383,7 @@ func (s *session) runTool(ctx workflow.Context, c *Call) {
 	sb, j := *s.st.Sandbox, c.Judgement
 	in := RunInput{
 		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, ExecID: c.execID(),
-		Digest: j.Digest, Timeout: j.Timeout, Attach: c.Started, Running: s.ref(c),
+		Digest: j.Digest, Timeout: j.Timeout, Attach: c.Started, Running: s.ref(c), Inline: s.st.Turn.inline(),
 	}
 	yields := c.Tool == ToolShell && c.Yield > 0 && !c.Yielded
 	if yields && c.YieldAt.IsZero() {
@@ -464,6 +477,8 @@ func (s *session) ran(ctx workflow.Context, c *Call, res ToolResult) {
 		s.st.Stats.Commands++
 		s.st.Turn.Card.Commands++
 	}
+	out := res.Output
+	res.Output = TextRef{} // it is the call's
 	c.Result = &res
 	v := s.callView(c)
 	v.ExitCode, v.Tail = res.ExitCode, res.Tail
@@ -477,7 +492,7 @@ func (s *session) ran(ctx workflow.Context, c *Call, res ToolResult) {
 	if res.TimedOut {
 		note = "timed out after " + c.Judgement.Timeout.String()
 	}
-	s.finish(ctx, c, res.State, note, res.Output)
+	s.finish(ctx, c, res.State, note, out)
 	if !res.EndedAt.IsZero() {
 		v.EndedAt = res.EndedAt
 	}

@@ -76,13 +76,13 @@ func (s *session) end(ctx workflow.Context) error {
 	s.tellManager(ctx, SignalUpdateSnapshotID, UpdateSnapshotID{Boundary: s.boundary(), Liveness: LivenessDestroyed, Destroyed: true})
 	for {
 		err := workflow.Await(ctx, func() bool {
-			return s.settled() && len(s.st.Unwritten) == 0 && !s.posting && s.calls == 0 && s.following == 0 && workflow.AllHandlersFinished(ctx)
+			return s.settled() && len(s.st.Unwritten) == 0 && len(s.st.Doubtful) == 0 && !s.posting && s.calls == 0 && s.following == 0 && workflow.AllHandlersFinished(ctx)
 		})
 		if err != nil {
 			return err
 		}
 		// A message that came with this very task must not vanish with the run.
-		if s.drainSignals(ctx); s.settled() && s.calls == 0 {
+		if s.drainSignals(ctx); s.settled() && s.calls == 0 && len(s.st.Doubtful) == 0 {
 			return nil
 		}
 	}
@@ -121,7 +121,7 @@ func (s *session) receipt(by Actor, inv Inventory) string {
 	if inv.Uncommitted > 0 {
 		b.WriteString(" " + plural(inv.Uncommitted, "file") + " with changes that no commit holds.")
 	}
-	if n := len(s.st.Queue); n > 0 {
+	if n := s.waiting(); n > 0 {
 		b.WriteString(" Not taken any more: " + plural(n, "message") + ".")
 	}
 	if s.st.Boundary.Snapshot != "" {

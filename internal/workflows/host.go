@@ -206,7 +206,7 @@ func (s *session) requestHost(ctx workflow.Context, res CheckHostResult) *Approv
 			"The host of this session's sandbox has not been there" + since + ". If it comes back, the session goes on there, with all its files.",
 			s.sinceText(),
 		},
-		RequestedBy: s.st.Turn.Requesters, ExpiresAt: a.CreatedAt.Add(rule.TTL), Queued: len(s.st.Queue),
+		RequestedBy: s.st.Turn.Requesters, ExpiresAt: a.CreatedAt.Add(rule.TTL), Queued: s.waiting(),
 	}
 	v.takes(a.Rule)
 	s.audit(ctx, audit.Entry{Kind: audit.KindRequested, Approval: a.ID, Tier: TierHost, Command: text, Reasons: v.Reasons})

@@ -37,13 +37,23 @@ func rowsOf(from, n int) []workflows.SessionRow {
 	return rows
 }
 
+func (w *world) page(l workflows.ListSessions) (page workflows.SessionList) {
+	w.t.Helper()
+	w.eventually("a page of the list", func() bool {
+		var err error
+		page, err = w.control.List(w.t.Context(), w.thread.ManagerID(), l)
+		require.True(w.t, err == nil || errors.Is(err, workflows.ErrUnconfirmed), err)
+		return err == nil
+	})
+	return page
+}
+
 // all pages through the manager's list.
 func (w *world) all() []workflows.SessionRow {
 	w.t.Helper()
 	var rows []workflows.SessionRow
 	for l := (workflows.ListSessions{Limit: 200}); ; {
-		page, err := w.control.List(w.t.Context(), w.thread.ManagerID(), l)
-		require.NoError(w.t, err)
+		page := w.page(l)
 		require.LessOrEqual(w.t, len(page.Sessions), 200)
 		rows = append(rows, page.Sessions...)
 		if page.Next == "" {
@@ -128,8 +138,7 @@ func TestManagerOfManySessions(t *testing.T) {
 
 	// The oldest session is live, and reached like any.
 	row := func(id string) workflows.SessionRow {
-		page, err := w.control.List(t.Context(), w.thread.ManagerID(), workflows.ListSessions{})
-		require.NoError(t, err)
+		page := w.page(workflows.ListSessions{})
 		for _, r := range page.Sessions {
 			if r.WorkflowID == id {
 				return r

@@ -39,7 +39,7 @@ func (s *session) runMCP(ctx workflow.Context, c *Call) {
 	}))
 	defer cancel()
 	f := workflow.ExecuteActivity(mctx, ActivityRunMCP, RunInput{
-		WorkflowID: s.id, Call: c.ToolCall, ExecID: c.execID(), Digest: c.Judgement.Digest, Timeout: c.Judgement.Timeout,
+		WorkflowID: s.id, Call: c.ToolCall, ExecID: c.execID(), Digest: c.Judgement.Digest, Timeout: c.Judgement.Timeout, Inline: s.st.Turn.inline(),
 	})
 	_ = workflow.Await(ctx, func() bool { return f.IsReady() || s.st.Turn.Stop != nil })
 	if !f.IsReady() {

@@ -12,6 +12,14 @@ import (
 // blob store and sends a [TextRef] with its beginning.
 const MaxInlineText = 8 << 10 // 8 KiB
 
+// InlineLimit is MaxInlineText, or less where less is asked for.
+func InlineLimit(asked int) int {
+	if asked <= 0 {
+		return MaxInlineText
+	}
+	return min(asked, MaxInlineText)
+}
+
 // MaxInlineMessage is the same for the messages of people, of which a session may
 // have many waiting: 1,500 stay below the 2 MiB that a continue-as-new input may
 // have.

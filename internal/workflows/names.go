@@ -10,6 +10,10 @@ const (
 
 	// TaskQueueReasoning carries workflows and model activities.
 	TaskQueueReasoning = "agent-reasoning"
+	// TaskQueueRecords carries bookkeeping: what is written to the blob store, looked up
+	// there or asked of Temporal, in moments. It has places of its own, so that it goes
+	// on while every place for a model call is taken.
+	TaskQueueRecords = "agent-records"
 	// TaskQueueSandbox carries sandbox activities that any worker can run. A
 	// sandbox that only one host reaches has TaskQueueSandbox + "/" + host.
 	TaskQueueSandbox = "sandbox-exec"
@@ -103,6 +107,11 @@ const (
 	ActivityAwaitHost = "AwaitHost"
 
 	ActivityRecordAudit = "RecordAudit"
+
+	ActivityStashMessages   = "StashMessages"
+	ActivityUnstashMessages = "UnstashMessages"
+	ActivityRecordSeen      = "RecordSeen"
+	ActivityFindSeen        = "FindSeen"
 
 	ActivityQuerySession  = "QuerySession"
 	ActivityUpdateSession = "UpdateSession"

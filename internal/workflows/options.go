@@ -64,7 +64,7 @@ func modelOptions(ctx workflow.Context) workflow.Context {
 // killed worker had in hand is done again soon.
 func recordOptions(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:           TaskQueueReasoning,
+		TaskQueue:           TaskQueueRecords,
 		StartToCloseTimeout: 10 * time.Second,
 		RetryPolicy:         forever(500*time.Millisecond, mostPause),
 	})
@@ -73,7 +73,7 @@ func recordOptions(ctx workflow.Context) workflow.Context {
 // lookOptions: a look into the blob store that a person waits for.
 func lookOptions(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:              TaskQueueReasoning,
+		TaskQueue:              TaskQueueRecords,
 		StartToCloseTimeout:    5 * time.Second,
 		ScheduleToCloseTimeout: 20 * time.Second,
 		RetryPolicy:            forever(200*time.Millisecond, 5*time.Second),
@@ -84,7 +84,7 @@ func lookOptions(ctx workflow.Context) workflow.Context {
 // the heartbeat tells whether its worker lives.
 func transcriptOptions(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:           TaskQueueReasoning,
+		TaskQueue:           TaskQueueRecords,
 		StartToCloseTimeout: 2 * time.Minute,
 		HeartbeatTimeout:    10 * time.Second,
 		RetryPolicy:         forever(500*time.Millisecond, mostPause),
@@ -94,7 +94,7 @@ func transcriptOptions(ctx workflow.Context) workflow.Context {
 // hostOptions: a look at a host's queue, which takes as long as it must be watched.
 func hostOptions(ctx workflow.Context, within time.Duration) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:           TaskQueueReasoning,
+		TaskQueue:           TaskQueueRecords,
 		StartToCloseTimeout: within + time.Minute,
 		HeartbeatTimeout:    10 * time.Second,
 		RetryPolicy:         forever(500*time.Millisecond, mostPause),

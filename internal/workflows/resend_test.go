@@ -51,15 +51,16 @@ func TestManyLongMessagesAtOnce(t *testing.T) {
 	w.ask("block")
 	w.eventually("running", func() bool { return w.runs("") == 1 })
 	const many = 320
+	var long []workflows.Message
 	for i := range many {
 		// What begins so asks the model for nothing.
-		m := said(fmt.Sprint(101+i), "ada", strings.Repeat("#", workflows.MaxInlineText))
-		require.NoError(t, w.control.SendMessage(t.Context(), w.id(), m))
+		long = append(long, said(fmt.Sprint(101+i), "ada", strings.Repeat("#", workflows.MaxInlineText)))
 	}
-	w.eventually("they wait", func() bool { return w.state(w.id()).Queued == many })
+	w.sayAll(long)
+	w.patiently("they wait", func() bool { return w.state(w.id()).Queued == many })
 	_, err := w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob")}, "stop-1")
 	require.NoError(t, err)
-	w.eventually("all are taken", func() bool { st := w.state(w.id()); return st.Queued == 0 && st.Turn == nil })
+	w.patiently("all are taken", func() bool { st := w.state(w.id()); return st.Queued == 0 && st.Turn == nil })
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	seen := map[string]int{}

@@ -58,7 +58,11 @@ type State struct {
 	Outdated bool `json:"outdated,omitempty"`
 	// Answered are the last updates' answers.
 	Answered []Answered `json:"answered,omitempty"`
-	Queue    []Message  `json:"queue,omitempty"`
+	// Queue are messages that wait for the model, Stashed those before them, in the
+	// blob store. Of Doubtful ones only the blob store knows whether they were taken.
+	Queue    []Message `json:"queue,omitempty"`
+	Stashed  []Stash   `json:"stashed,omitempty"`
+	Doubtful []Message `json:"doubtful,omitempty"`
 	// Files are the requests for files that were not read yet.
 	Files []SendFiles `json:"files,omitempty"`
 	// Speakers are the distinct people heard so far, at most two: more are not

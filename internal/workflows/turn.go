@@ -36,7 +36,7 @@ func (s *session) beginTurn(ctx workflow.Context) {
 	t.Card = TurnView{Number: t.Number, State: TurnWorking, StartedAt: now, Trail: Trail{First: s.st.Audit.Seq + 1}}
 	s.st.Turn = t
 	s.opened = false
-	s.takeQueue()
+	s.takeQueue(ctx)
 	s.show(MessageView{Key: turnKey(t), Kind: KindTurn, Turn: &t.Card, Buttons: workingButtons})
 	s.liveness(ctx)
 }
@@ -51,38 +51,60 @@ func turnKey(t *Turn) string { return "turn-" + itoa(t.Number) }
 // takeQueue moves the waiting messages into the turn, in the order in which they
 // were written: one that came by way of the manager, while the session opened,
 // may have been overtaken. What is too much for one model call waits for the next.
-func (s *session) takeQueue() {
+func (s *session) takeQueue(ctx workflow.Context) {
 	t := s.st.Turn
-	slices.SortStableFunc(s.st.Queue, func(a, b Message) int { return a.At.Compare(b.At) })
-	n := s.fitting()
-	for _, m := range s.st.Queue[:n] {
-		t.Append = append(t.Append, Item{Message: &m})
-		if len(t.Messages) < maxShortLines {
-			t.Messages = append(t.Messages, short(m.Text.Text))
-		}
-		if !slices.ContainsFunc(t.Requesters, func(a Actor) bool { return a.ID == m.Author.ID }) {
-			t.Requesters = append(t.Requesters, m.Author)
-		}
-		if len(s.st.Speakers) < 2 && !slices.Contains(s.st.Speakers, m.Author.ID) {
-			s.st.Speakers = append(s.st.Speakers, m.Author.ID)
-		}
+	_ = workflow.Await(ctx, func() bool { return !s.tidying })
+	for _, m := range s.unstash(ctx, t.taken()) {
+		s.hear(m)
 	}
-	s.st.Queue = slices.Delete(s.st.Queue, 0, n)
+	if len(s.st.Stashed) == 0 {
+		byTime(s.st.Queue)
+		n := s.fitting()
+		for _, m := range s.st.Queue[:n] {
+			s.hear(m)
+		}
+		s.st.Queue = slices.Delete(s.st.Queue, 0, n)
+	}
 	s.queued()
 }
 
-// fitting is how many of the waiting messages fit into the next model call,
-// beside those that it has already.
-func (s *session) fitting() int {
-	taken := 0
-	for _, it := range s.st.Turn.Append {
+func byTime(all []Message) {
+	slices.SortStableFunc(all, func(a, b Message) int { return a.At.Compare(b.At) })
+}
+
+// hear makes a message part of the turn.
+func (s *session) hear(m Message) {
+	t := s.st.Turn
+	t.Append = append(t.Append, Item{Message: &m})
+	if len(t.Messages) < maxShortLines {
+		t.Messages = append(t.Messages, short(m.Text.Text))
+	}
+	if !slices.ContainsFunc(t.Requesters, func(a Actor) bool { return a.ID == m.Author.ID }) {
+		t.Requesters = append(t.Requesters, m.Author)
+	}
+	if len(s.st.Speakers) < 2 && !slices.Contains(s.st.Speakers, m.Author.ID) {
+		s.st.Speakers = append(s.st.Speakers, m.Author.ID)
+	}
+}
+
+// taken is what the messages of the next model call have, in bytes.
+func (t *Turn) taken() int {
+	size := 0
+	for _, it := range t.Append {
 		if it.Message != nil {
-			taken += it.Message.size()
+			size += it.Message.size()
 		}
 	}
+	return size
+}
+
+// fitting is how many of the waiting messages fit into the next model call,
+// beside those that it has already. One alone always does.
+func (s *session) fitting() int {
+	taken := s.st.Turn.taken()
 	for i := range s.st.Queue {
-		taken += s.st.Queue[i].size()
-		if taken > maxTaken {
+		before := taken
+		if taken += s.st.Queue[i].size(); taken > maxTaken && before > 0 {
 			return i
 		}
 	}
@@ -123,7 +145,7 @@ func (s *session) turn(ctx workflow.Context) {
 			s.failed(ctx, "The turn has made "+itoa(t.Step)+" model calls, its limit.", "Say how to go on, and a new turn starts.")
 			return
 		}
-		s.takeQueue()
+		s.takeQueue(ctx)
 		s.prepare(ctx)
 		if !s.bringFiles(ctx) || t.Stop != nil {
 			s.stopped(ctx)

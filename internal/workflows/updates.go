@@ -130,7 +130,7 @@ func (s *session) requestPause(_ workflow.Context, p Pause) (Outcome, error) {
 	}
 	s.st.PauseBy = &p.By
 	switch {
-	case len(s.st.Queue) > 0:
+	case s.waiting() > 0:
 		return Outcome{OutcomeRecorded, "It pauses when the messages that wait have been answered."}, nil
 	case s.st.Turn != nil:
 		return Outcome{OutcomeRecorded, "It pauses when this turn has ended."}, nil
@@ -178,7 +178,7 @@ func (s *session) switchBackend(ctx workflow.Context, b SwitchBackend) (Outcome,
 }
 
 func (s *session) turnState() (TurnState, error) {
-	st := TurnState{WorkflowID: s.id, Queued: len(s.st.Queue), Turns: s.st.Turns, Sandbox: s.st.Sandbox, StartedAt: s.st.StartedAt, Grants: s.st.Grants, Work: s.st.Work}
+	st := TurnState{WorkflowID: s.id, Queued: s.waiting(), Turns: s.st.Turns, Sandbox: s.st.Sandbox, StartedAt: s.st.StartedAt, Grants: s.st.Grants, Work: s.st.Work}
 	if p := s.post("header"); p != nil && p.View.Header != nil {
 		st.Header = *p.View.Header
 	}

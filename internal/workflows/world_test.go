@@ -112,6 +112,9 @@ func newWorld(t *testing.T, forceCAN int) *world {
 		k.RegisterWorkflowWithOptions((&workflows.Agent{Settings: set, Here: hereOf{w}}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
 		k.RegisterWorkflowWithOptions((&workflows.Manager{Settings: set}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeManager})
 		w.activity(k, workflows.ActivityCallModel, w.callModel)
+	})
+	w.serve(workflows.TaskQueueRecords, func(k worker.Worker) {
+		w.activity(k, workflows.ActivityCallModel, w.callModel)
 		w.activity(k, workflows.ActivityRecordAudit, w.recordAudit)
 		a := &control.Activities{Client: w.control, Registry: registry}
 		w.activity(k, workflows.ActivityLoadRegistry, a.LoadRegistry)
@@ -119,6 +122,10 @@ func newWorld(t *testing.T, forceCAN int) *world {
 		w.activity(k, workflows.ActivityFindSession, a.FindSession)
 		w.activity(k, workflows.ActivityQuerySession, a.QuerySession)
 		w.activity(k, workflows.ActivityUpdateSession, a.UpdateSession)
+		w.activity(k, workflows.ActivityStashMessages, a.StashMessages)
+		w.activity(k, workflows.ActivityUnstashMessages, a.UnstashMessages)
+		w.activity(k, workflows.ActivityRecordSeen, a.RecordSeen)
+		w.activity(k, workflows.ActivityFindSeen, a.FindSeen)
 	})
 	w.serve("chat/web", func(k worker.Worker) {
 		w.activity(k, workflows.ActivityOpenThread, w.openThread)
@@ -539,7 +546,7 @@ func (w *world) runTool(ctx context.Context, in workflows.RunInput) (workflows.T
 	}
 	zero := 0
 	return workflows.ToolResult{
-		State: workflows.CallCompleted, ExitCode: &zero, Output: workflows.TextRef{Text: "ok " + command(in.Call)},
+		State: workflows.CallCompleted, ExitCode: &zero, Output: outputOf(in),
 		StartedAt: started, EndedAt: time.Now(),
 	}, nil
 }
@@ -566,6 +573,14 @@ func (w *world) talk(in workflows.RunInput) (workflows.ToolResult, error) {
 	return workflows.ToolResult{
 		State: workflows.CallCompleted, Output: workflows.TextRef{Text: text}, StdoutBytes: in.Running.Stdout + 1,
 	}, nil
+}
+
+// outputOf is short, but for what shouts: as long as it may be.
+func outputOf(in workflows.RunInput) workflows.TextRef {
+	if !strings.HasPrefix(command(in.Call), "shout") {
+		return workflows.TextRef{Text: "ok " + command(in.Call)}
+	}
+	return workflows.TextRef{Text: strings.Repeat("<", workflows.InlineLimit(in.Inline)/6)} // six bytes each in JSON
 }
 
 func (w *world) signalExec(_ context.Context, in workflows.SignalExecInput) error {

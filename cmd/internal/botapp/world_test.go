@@ -126,7 +126,11 @@ func (a *agent) serve(t *testing.T, env devservertest.Env) {
 	k := worker.New(env.Client, workflows.TaskQueueReasoning, worker.Options{})
 	k.RegisterWorkflowWithOptions((&workflows.Agent{Settings: set}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
 	k.RegisterWorkflowWithOptions((&workflows.Manager{Settings: set}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeManager})
-	register(k, map[string]any{
+	register(k, map[string]any{workflows.ActivityCallModel: a.callModel})
+	require.NoError(t, k.Start())
+	t.Cleanup(k.Stop)
+	records := worker.New(env.Client, workflows.TaskQueueRecords, worker.Options{DisableWorkflowWorker: true})
+	register(records, map[string]any{
 		workflows.ActivityCallModel:     a.callModel,
 		workflows.ActivityRecordAudit:   func(context.Context, workflows.RecordAuditInput) error { return nil },
 		workflows.ActivityQuerySession:  sessions.QuerySession,
@@ -135,8 +139,8 @@ func (a *agent) serve(t *testing.T, env devservertest.Env) {
 			return workflows.SaveRegistryResult{}, nil
 		},
 	})
-	require.NoError(t, k.Start())
-	t.Cleanup(k.Stop)
+	require.NoError(t, records.Start())
+	t.Cleanup(records.Stop)
 	s := worker.New(env.Client, workflows.TaskQueueSandbox, worker.Options{
 		DisableWorkflowWorker: true, MaxHeartbeatThrottleInterval: 3 * time.Second, DefaultHeartbeatThrottleInterval: 3 * time.Second,
 	})

@@ -51,9 +51,13 @@ func (a *App) parts(ctx context.Context) ([]part, error) {
 		return nil, err
 	}
 	return []part{
-		{queue: workflows.TaskQueueReasoning, workflows: true, register: func(r worker.Registry) {
+		{queue: workflows.TaskQueueReasoning, workflows: true, most: a.Config.Worker.ModelCalls, register: func(r worker.Registry) {
 			a.registerWorkflows(r, sandbox.NewHere(boxes))
 			models.Register(r)
+		}},
+		{queue: workflows.TaskQueueRecords, register: func(r worker.Registry) {
+			a.registerRecords(r)
+			models.RegisterTranscripts(r)
 		}},
 		{queue: workflows.TaskQueueSandbox, register: func(r worker.Registry) { r.RegisterActivity(boxes) }},
 		{queue: a.hostQueue(), register: func(r worker.Registry) { r.RegisterActivity(boxes) }},
@@ -81,6 +85,10 @@ func (a *App) registerWorkflows(r worker.Registry, here workflows.GateHere) {
 	session, manager := &workflows.Agent{Settings: a.settings(), Here: here}, &workflows.Manager{Settings: a.settings()}
 	r.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
 	r.RegisterWorkflowWithOptions(manager.Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeManager})
+}
+
+// registerRecords adds the bookkeeping of sessions and managers.
+func (a *App) registerRecords(r worker.Registry) {
 	registry := &control.Registry{Store: a.store}
 	r.RegisterActivity(&control.Hosts{Client: a.Client, Namespace: a.Config.Temporal.Namespace, Rules: a.rule})
 	r.RegisterActivity(&control.Activities{Client: control.New(a.Client, registry), Registry: registry})

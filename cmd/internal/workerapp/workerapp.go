@@ -126,16 +126,19 @@ type part struct {
 	queue string
 	// workflows is false for a queue of activities only.
 	workflows bool
-	register  func(worker.Registry)
+	// most bounds the activities at once; 0 leaves it to the SDK, which allows 1,000.
+	most     int
+	register func(worker.Registry)
 }
 
 func (a *App) workerOptions(p part) worker.Options {
 	return worker.Options{
-		DeploymentOptions:            a.version(p),
-		DisableWorkflowWorker:        !p.workflows,
-		WorkerStopTimeout:            a.Config.Drain.Within,
-		Interceptors:                 []interceptor.WorkerInterceptor{process.Drain(a.Config.Drain.Within / 2)},
-		StickyScheduleToStartTimeout: stickyTimeout,
+		DeploymentOptions:                  a.version(p),
+		DisableWorkflowWorker:              !p.workflows,
+		MaxConcurrentActivityExecutionSize: p.most,
+		WorkerStopTimeout:                  a.Config.Drain.Within,
+		Interceptors:                       []interceptor.WorkerInterceptor{process.Drain(a.Config.Drain.Within / 2)},
+		StickyScheduleToStartTimeout:       stickyTimeout,
 		// A stop arrives within a second, and a live tail is at most that old
 		// (measured: constraints of Temporal's heartbeats, docs/architecture.md).
 		MaxHeartbeatThrottleInterval:     heartbeatThrottle,
