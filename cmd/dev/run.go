@@ -74,6 +74,7 @@ func devDefaults(workspace string) map[string]string {
 		"approvals.approvers":                   "*",
 		"approvals.risky.requester_may_approve": "true",
 		"sandbox.workspace":                     workspace,
+		"sandbox.local.allow_unisolated":        "true",
 	}
 }
 

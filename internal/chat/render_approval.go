@@ -12,7 +12,7 @@ import (
 // the same command and reasons with one line that says what came of it.
 func (s Style) Approval(a workflows.ApprovalView) string {
 	lines := []string{s.ApprovalTitle(a)}
-	if a.Tier != workflows.TierBudget && a.Tier != workflows.TierHost {
+	if Where(a) != "" {
 		lines = append(lines, "In "+Where(a)+":")
 	}
 	lines = append(lines, "")

@@ -150,7 +150,14 @@ type Sandbox struct {
 	Timeout   Timeouts `key:"timeout"`
 
 	HostDeadAfter time.Duration `key:"host_dead_after" default:"2m" doc:"How long no worker may serve a host's sandboxes before sessions there may go on on another host, from their last snapshot, when somebody approves that. It needs a blob store that all hosts share (blob.url)."`
+	Local         Local         `key:"local"`
 	Docker        Docker        `key:"docker"`
+}
+
+// Local is the local backend.
+type Local struct {
+	Roots      []string `key:"roots" default:"" shown:"none" doc:"Directories below which 'switch local ROOT' may keep a session's workspace, in a directory of its own."`
+	Unisolated bool     `key:"allow_unisolated" default:"false" shown:"false; in cmd/dev true" doc:"Whether commands may run where bubblewrap does not work, so that they can read and change what the worker's user can. Otherwise the local backend refuses there."`
 }
 
 // Docker is the docker backend, which is offered when it has an image.

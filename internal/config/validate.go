@@ -134,6 +134,9 @@ func (c *Config) paths(k *checker) {
 	k.absolute("data_dir", &c.DataDir)
 	k.absolute("policy.file", &c.Policy.File)
 	k.absolute("sandbox.workspace", &c.Sandbox.Workspace)
+	for i := range c.Sandbox.Local.Roots {
+		k.absolute("sandbox.local.roots", &c.Sandbox.Local.Roots[i])
+	}
 	if err := c.Workspaces.Absolute(filepath.Abs); err != nil {
 		k.fault("workspaces", "%v", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -108,7 +107,8 @@ type Config struct {
 	Fill       func(ctx context.Context, w manifest.Workspace, dir string) error
 	// Getenv looks up this worker's environment variables, for secrets.
 	Getenv func(string) string
-	// Roots are directories below which a session may ask for a root of its own.
+	// Roots are directories below which a session may ask for its workspace to be
+	// kept.
 	Roots []string
 	// TempDir takes snapshots while they are made, StateDir what is known of the
 	// files of each sandbox, so that the next snapshot costs only what changes.
@@ -188,6 +188,11 @@ func (a *Activities) openSandbox(ctx context.Context, in workflows.OpenInput, to
 			return workflows.OpenResult{}, activityError(ctx, err)
 		}
 	}
+	if in.Root != "" && !spec.Existing {
+		if spec.Root, err = a.root(o.Backend.Name(), in.Root); err != nil {
+			return workflows.OpenResult{}, activityError(ctx, err)
+		}
+	}
 	a.complete(&spec, workspace)
 	spec.Progress = told.say
 	s, err := o.Backend.Open(ctx, spec)
@@ -199,7 +204,7 @@ func (a *Activities) openSandbox(ctx context.Context, in workflows.OpenInput, to
 	}
 	res := workflows.OpenResult{SandboxRef: refOf(o, spec, s.Info())}
 	res.Workspace = workspace
-	if !spec.Existing && in.Snapshot == "" && in.Root == "" {
+	if !spec.Existing && in.Snapshot == "" {
 		if res.Setup, err = a.setUp(ctx, s, in, res.SandboxRef, told); err != nil {
 			return workflows.OpenResult{}, activityError(ctx, err)
 		}
@@ -218,23 +223,6 @@ func refOf(o Offer, spec Spec, info Info) workflows.SandboxRef {
 		ref.Notice = "Commands are not isolated from the worker's machine: they can read and change what its user can. " + info.WhyNot
 	}
 	return ref
-}
-
-// root accepts a directory only below those that the configuration lists,
-// wherever symbolic links lead.
-func (a *Activities) root(dir string) (string, error) {
-	real, err := filepath.EvalSymlinks(dir)
-	if err == nil && filepath.IsAbs(real) {
-		for _, root := range a.cfg.Roots {
-			if root, err = filepath.EvalSymlinks(root); err != nil {
-				continue
-			}
-			if rel, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(rel) {
-				return real, nil
-			}
-		}
-	}
-	return "", Refuse(fmt.Sprintf("%q is not below a directory that this worker's configuration offers.", dir))
 }
 
 // open opens the sandbox that ref names, which was there.

@@ -74,6 +74,9 @@ func (e *unavailableError) Unwrap() []error { return []error{ErrUnavailable, e.e
 type Backend interface {
 	// Name is the backend's word in commands and settings, such as "local".
 	Name() string
+	// Isolated tells whether what it opens is isolated, and where it is not, why, as a
+	// sentence.
+	Isolated() (bool, string)
 	// Open makes the sandbox that spec names, or resumes it. It is idempotent:
 	// the content of one that is there stays as it is and spec.Seed is not looked
 	// at. It returns [ErrGone] for one that spec.Existing says was there and is
@@ -91,6 +94,9 @@ type Spec struct {
 	Existing bool
 	// Seed fills a new sandbox.
 	Seed Seed
+	// Root, if set, is a directory of the worker's machine below which a new
+	// workspace's files are kept. A backend that keeps none there refuses it.
+	Root string
 	// Image is what a backend of containers makes the sandbox from; empty is its
 	// own choice.
 	Image string

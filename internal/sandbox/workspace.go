@@ -16,9 +16,6 @@ import (
 // seed says what a new sandbox on a backend holds.
 func (a *Activities) seed(in workflows.OpenInput, backend string) (Seed, error) {
 	switch {
-	case in.Root != "":
-		dir, err := a.root(in.Root)
-		return Seed{Directory: dir}, err
 	case in.Snapshot != "":
 		return a.snapshotSeed(in, backend), nil
 	case in.Workspace == "":

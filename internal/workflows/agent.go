@@ -38,6 +38,8 @@ type session struct {
 	// following counts the coroutines of commands in the background, which a
 	// continue-as-new waits for, too.
 	following int
+	// asking is true while a switch is judged or waits for an approval.
+	asking bool
 	// opened is true once the sandbox was opened or looked at in this turn.
 	opened bool
 	// flush asks for the audit entries to be written.
@@ -87,6 +89,7 @@ func (a *Agent) Workflow(ctx workflow.Context, in AgentInput) error {
 	s.header()
 	s.liveness(ctx)
 	workflow.Go(ctx, s.receive)
+	workflow.Go(ctx, s.switching)
 	s.flush = true
 	workflow.Go(ctx, s.auditLoop)
 	workflow.Go(ctx, s.filesLoop)
@@ -241,7 +244,7 @@ func (s *session) continueAsNew(ctx workflow.Context, in AgentInput) error {
 	s.drain()
 	for quiet := false; !quiet; {
 		err := workflow.Await(ctx, func() bool {
-			return !s.posting && !s.sending && s.calls == 0 && s.following == 0 && !s.editing() && workflow.AllHandlersFinished(ctx)
+			return !s.posting && !s.sending && !s.asking && s.calls == 0 && s.following == 0 && !s.editing() && workflow.AllHandlersFinished(ctx)
 		})
 		if err != nil {
 			return err

@@ -278,17 +278,7 @@ func TestSwitch(t *testing.T) {
 	acrossRuns(t, func(t *testing.T, w *world) {
 		w.ask("write a")
 		w.awaitTurn(1, workflows.TurnDone)
-		move := func(id, backend string) workflows.Outcome {
-			var out workflows.Outcome
-			w.eventually("the switch is answered", func() bool {
-				var err error
-				out, err = w.control.SwitchBackend(t.Context(), w.thread.ManagerID(), workflows.SwitchSession{
-					WorkflowID: w.id(), SwitchBackend: workflows.SwitchBackend{Backend: backend, By: person("ada")},
-				}, id)
-				return err == nil
-			})
-			return out
-		}
+		move := func(id, backend string) workflows.Outcome { return w.move(id, "ada", backend, "") }
 		require.Contains(t, move("s1", "e2b").Text, "e2b is not available here. There is: local, docker.")
 		require.Equal(t, workflows.OutcomeRefused, move("s2", "local").Outcome)
 		w.mu.Lock()

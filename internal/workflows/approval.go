@@ -109,6 +109,8 @@ func (s *session) approvalButtons(a *Approval, v *ApprovalView) []Button {
 		return budgetButtons(a, v)
 	case a.Lost != nil:
 		return hostButtons(v)
+	case a.Switch != nil:
+		return switchButtons
 	}
 	if a.UnknownRun {
 		return []Button{{ID: ButtonRunAgain, Label: "Run again…"}, {ID: ButtonLeave, Label: "Leave it"}}

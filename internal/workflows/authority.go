@@ -13,7 +13,7 @@ func (s *session) mayDecide(a *Approval, d Decision) (Outcome, bool) {
 	switch {
 	case d.By.Bot || d.By.Guest || d.By.External:
 		return notYours(who + " Bots, guests and people from other organisations do not count.")
-	case d.Verdict == VerdictWithdraw && !s.requested(d.By):
+	case d.Verdict == VerdictWithdraw && !s.requested(a, d.By):
 		return notYours("Only those who asked for this can withdraw it.")
 	case d.Verdict == VerdictWithdraw:
 		return Outcome{}, true
@@ -29,7 +29,7 @@ func (s *session) mayDecide(a *Approval, d Decision) (Outcome, bool) {
 		return notYours(who)
 	case d.Verdict == VerdictDeny || d.Verdict == VerdictChanges:
 		return Outcome{}, true
-	case s.requested(d.By) && !a.Rule.RequesterMayApprove:
+	case s.requested(a, d.By) && !a.Rule.RequesterMayApprove:
 		return notYours("You asked for this, so your own approval does not count. " + who)
 	case d.Edit == "" && slices.ContainsFunc(a.Votes, func(v Vote) bool { return v.By.ID == d.By.ID }):
 		return Outcome{OutcomeAlreadyDecided, "Your vote is recorded: " + s.recordedText(a)}, false
@@ -37,8 +37,12 @@ func (s *session) mayDecide(a *Approval, d Decision) (Outcome, bool) {
 	return Outcome{}, true
 }
 
-// requested reports whether the turn has taken a message of the person's.
-func (s *session) requested(by Actor) bool {
+// requested reports whether the person asked for it: whether the turn has taken a
+// message of theirs, or a switch is their own.
+func (s *session) requested(a *Approval, by Actor) bool {
+	if a.Switch != nil {
+		return a.Switch.By.ID == by.ID
+	}
 	return s.st.Turn != nil && slices.ContainsFunc(s.st.Turn.Requesters, func(r Actor) bool { return r.ID == by.ID })
 }
 

@@ -185,7 +185,7 @@ func (s *session) awaitBudget(ctx workflow.Context, a *Approval) bool {
 func (s *session) awaitOwn(ctx workflow.Context, a *Approval, moot func() bool) bool {
 	p := s.approvalPost(a.ID)
 	ready := func() bool {
-		return moot() || a.Quorum || a.State != ApprovalPending || s.wanted || s.st.Turn.Stop != nil || p == nil || p.Gone
+		return moot() || a.Quorum || a.State != ApprovalPending || s.leaves(a) || s.stopOf(a) != nil || p == nil || p.Gone
 	}
 	for a.State == ApprovalPending {
 		if a.ExpiresAt.IsZero() {
@@ -212,11 +212,15 @@ func (s *session) awaitOwn(ctx workflow.Context, a *Approval, moot func() bool) 
 		}
 		switch {
 		case a.State != ApprovalPending:
-		case s.st.Turn.Stop != nil:
-			s.settle(ctx, a, ApprovalWithdrawn, s.st.Turn.Stop.By)
+		case s.stopOf(a) != nil:
+			s.settle(ctx, a, ApprovalWithdrawn, s.stopOf(a).By)
 		case a.Quorum:
 			last := a.Votes[len(a.Votes)-1].By
-			if s.stillCount(ctx, a, a.Rule) {
+			rule, ok := s.ruleNow(ctx, a)
+			if !ok {
+				return a.State != ApprovalPending
+			}
+			if s.stillCount(ctx, a, rule) {
 				s.st.Stats.Approved++
 				s.settle(ctx, a, ApprovalApproved, last)
 			}
@@ -232,6 +236,23 @@ func (s *session) awaitOwn(ctx workflow.Context, a *Approval, moot func() bool) 
 		p.Final = true
 	}
 	return true
+}
+
+// stopOf is the stop that ends a request, if there is one: a switch is not the
+// turn's.
+func (s *session) stopOf(a *Approval) *CancelTurn {
+	if a.Switch != nil || s.st.Turn == nil {
+		return nil
+	}
+	return s.st.Turn.Stop
+}
+
+// leaves reports that the next run waits on for the request.
+func (s *session) leaves(a *Approval) bool {
+	if a.Switch != nil {
+		return s.draining
+	}
+	return s.wanted
 }
 
 func budgetButtons(a *Approval, v *ApprovalView) []Button {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/countersign/countersign/internal/audit"
@@ -241,9 +242,22 @@ func (s *session) cancelCalls(ctx workflow.Context) {
 }
 
 // ask runs one of the gate's activities until it ends, or until it is not wanted
-// any more: then it is given up, which is an error.
+// any more: then it is given up, which is an error. What is away is waited for, and
+// the thread says so; a run that drains leaves that to the next one.
 func (s *session) ask(ctx workflow.Context, queue, name string, in, out any, wanted func() bool) error {
-	actx, cancel := workflow.WithCancel(s.onHost(gateOptions(ctx, queue), queue))
+	err := s.askOnce(ctx, queue, name, in, out, gateAttempts, wanted)
+	if outOfAttempts(err) && wanted() {
+		s.away(ctx, err)
+		err = s.askOnce(ctx, queue, name, in, out, 0, func() bool { return wanted() && !s.draining })
+	}
+	if err == nil {
+		s.back()
+	}
+	return err
+}
+
+func (s *session) askOnce(ctx workflow.Context, queue, name string, in, out any, attempts int32, wanted func() bool) error {
+	actx, cancel := workflow.WithCancel(s.onHost(gateOptions(ctx, queue, attempts), queue))
 	defer cancel()
 	f := workflow.ExecuteActivity(actx, name, in)
 	_ = workflow.Await(ctx, func() bool { return f.IsReady() || !wanted() })
@@ -324,6 +338,9 @@ func (s *session) judge(ctx workflow.Context, c *Call) {
 	if notTakenUp(err) {
 		s.hostLost(ctx) // it is judged again, there or elsewhere
 		return
+	}
+	if s.draining && temporal.IsCanceledError(err) {
+		return // likewise, by the next run
 	}
 	if err != nil {
 		sentence := sentenceOf(err)

@@ -76,7 +76,7 @@ func (s *session) end(ctx workflow.Context) error {
 	s.tellManager(ctx, SignalUpdateSnapshotID, UpdateSnapshotID{Boundary: s.boundary(), Liveness: LivenessDestroyed, Destroyed: true})
 	for {
 		err := workflow.Await(ctx, func() bool {
-			return s.settled() && len(s.st.Unwritten) == 0 && len(s.st.Doubtful) == 0 && !s.posting && s.calls == 0 && s.following == 0 && workflow.AllHandlersFinished(ctx)
+			return s.settled() && len(s.st.Unwritten) == 0 && len(s.st.Doubtful) == 0 && !s.posting && s.calls == 0 && !s.asking && s.following == 0 && workflow.AllHandlersFinished(ctx)
 		})
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -115,7 +116,7 @@ func (s *session) verify(ctx workflow.Context, c *Call, a *Approval) {
 		res = &BindingResult{}
 		err = s.ask(ctx, queue, binding, in, res, s.notStopped)
 	}
-	if !s.notStopped() || a.State != ApprovalPending {
+	if !s.notStopped() || a.State != ApprovalPending || s.draining && temporal.IsCanceledError(err) {
 		return
 	}
 	if err != nil {
@@ -145,14 +146,14 @@ func (s *session) stillCount(ctx workflow.Context, a *Approval, now ApprovalRule
 		a.Rule = now
 	}
 	votes := s.members(ctx, a)
-	if s.st.Turn.Stop != nil || a.State != ApprovalPending {
+	if s.stopOf(a) != nil || a.State != ApprovalPending {
 		return false
 	}
 	kept := slices.DeleteFunc(slices.Clone(votes), func(v Vote) bool {
 		if a.BrokeGlass {
 			return !isApprover(a.Rule.BreakGlass, v.By)
 		}
-		return !isApprover(a.Rule.Approvers, v.By) || (s.requested(v.By) && !a.Rule.RequesterMayApprove)
+		return !isApprover(a.Rule.Approvers, v.By) || (s.requested(a, v.By) && !a.Rule.RequesterMayApprove)
 	})
 	if len(kept) >= a.Rule.Required || (a.BrokeGlass && len(kept) > 0) {
 		return true

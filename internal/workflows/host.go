@@ -162,7 +162,7 @@ func (s *session) leaveHost(ctx workflow.Context, a *Approval) {
 	s.audit(ctx, audit.Entry{Kind: audit.KindHostLeft, Approval: a.ID, Text: a.Lost.Host})
 	s.notice("The session goes on on another host, from its " + s.savedText() + " " + s.sinceText())
 	s.loseBackground("its host is gone")
-	s.st.Sandbox, s.opened = nil, false
+	s.st.Sandbox, s.st.Root, s.opened = nil, "", false
 	s.step(ctx)
 }
 

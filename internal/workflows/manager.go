@@ -529,7 +529,7 @@ func (s *manager) source(ctx workflow.Context, f ForkSession, row *SessionRow) (
 	case row == nil:
 		return b, "No session " + f.Source + " is known here. `list` shows those that are."
 	case row.Liveness != LivenessDestroyed:
-		err := workflow.ExecuteActivity(gateOptions(ctx, TaskQueueRecords), ActivityQuerySession, QuerySessionInput{WorkflowID: f.Source}).Get(ctx, &b)
+		err := workflow.ExecuteActivity(gateOptions(ctx, TaskQueueRecords, 0), ActivityQuerySession, QuerySessionInput{WorkflowID: f.Source}).Get(ctx, &b)
 		if err != nil {
 			return b, "The source session did not answer. Try again."
 		}
@@ -554,7 +554,7 @@ func (s *manager) switchBackend(ctx workflow.Context, w SwitchSession) (Outcome,
 		return Outcome{OutcomeRefused, none}, nil
 	}
 	var out Outcome
-	err := workflow.ExecuteActivity(gateOptions(ctx, TaskQueueRecords), ActivityUpdateSession, UpdateSessionInput{
+	err := workflow.ExecuteActivity(gateOptions(ctx, TaskQueueRecords, 0), ActivityUpdateSession, UpdateSessionInput{
 		WorkflowID: w.WorkflowID, UpdateID: workflow.GetCurrentUpdateInfo(ctx).ID, Switch: &w.SwitchBackend,
 	}).Get(ctx, &out)
 	var app *temporal.ApplicationError

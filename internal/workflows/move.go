@@ -11,9 +11,10 @@ func (s *session) move(ctx workflow.Context) {
 	to := *s.st.Switch
 	s.st.Switch = nil
 	old := s.st.Sandbox
-	if old != nil && (s.st.Boundary.Snapshot == "" || s.backgroundWrote(s.st.SavedAt)) {
+	if old != nil && (s.st.Boundary.Snapshot == "" || s.st.Boundary.Failed != "" || s.backgroundWrote(s.st.SavedAt)) {
 		s.snapshot(ctx)
 		if s.st.Boundary.Failed != "" {
+			s.notice("The session stays on " + s.st.Backend + ": its files could not be saved, so they cannot be moved.")
 			return
 		}
 	}
@@ -22,20 +23,21 @@ func (s *session) move(ctx workflow.Context) {
 	s.st.Gen++
 	var res OpenResult
 	err := workflow.ExecuteActivity(openOptions(ctx, TaskQueueSandbox, openAttempts), ActivityOpenSandbox, OpenInput{
-		WorkflowID: s.id, Backend: to.Backend, Workspace: s.st.Workspace, Generation: s.st.Gen, Snapshot: s.st.Boundary.Snapshot,
+		WorkflowID: s.id, Backend: to.Backend, Workspace: s.st.Workspace, Root: to.Root, Generation: s.st.Gen, Snapshot: s.st.Boundary.Snapshot,
 	}).Get(ctx, &res)
 	ref := res.SandboxRef
 	switch {
 	case err != nil:
 		s.notice("The session stays on " + s.st.Backend + ", with all its files: " + sentenceOf(err))
 		return
-	case old != nil && old.Isolated && !ref.Isolated:
+	case old != nil && old.Isolated && !ref.Isolated && !to.LessIsolated:
 		s.discard(ctx, ref)
-		s.notice("The session stays on " + s.st.Backend + ": on " + to.Backend + " commands are not isolated. Moving to less isolation is not offered.")
+		s.notice("The session stays on " + s.st.Backend + ", with all its files: on " + to.Backend +
+			" commands are not isolated, and nobody has agreed to that. Ask again.")
 		return
 	}
 	ended := s.endAllBackground(ctx, "ended: moved to "+to.Backend)
-	s.st.Sandbox, s.st.Gen, s.st.Backend, s.opened = &ref, ref.Generation, ref.Backend, false
+	s.st.Sandbox, s.st.Gen, s.st.Backend, s.st.Root, s.opened = &ref, ref.Generation, ref.Backend, to.Root, false
 	if old != nil {
 		s.discard(ctx, *old)
 	}

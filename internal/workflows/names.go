@@ -102,6 +102,7 @@ const (
 	ActivityDestroySandbox = "DestroySandbox"
 	ActivityReadFiles      = "ReadFiles"
 	ActivityImportFiles    = "ImportFiles"
+	ActivityJudgeSwitch    = "JudgeSwitch"
 
 	ActivityCheckHost = "CheckHost"
 	ActivityAwaitHost = "AwaitHost"

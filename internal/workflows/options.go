@@ -130,13 +130,23 @@ const openCancelWait = 10 * time.Second
 
 // gateOptions: looking at files and judging is quick; a worker that dies at it
 // is noticed by the short bound.
-func gateOptions(ctx workflow.Context, queue string) workflow.Context {
+func gateOptions(ctx workflow.Context, queue string, attempts int32) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           queue,
 		StartToCloseTimeout: 30 * time.Second,
 		HeartbeatTimeout:    10 * time.Second,
-		RetryPolicy:         forever(200*time.Millisecond, mostPause),
+		RetryPolicy:         attempted(attempts, 200*time.Millisecond, 2, mostPause),
 	})
+}
+
+// gateAttempts are those before the thread is told that something is away: some 15 seconds of
+// refused connections. Afterwards it is tried for as long as it takes, which is no
+// event in history.
+const gateAttempts = 7
+
+// attempted retries so often; 0 is for ever.
+func attempted(attempts int32, first time.Duration, grow float64, most time.Duration) *temporal.RetryPolicy {
+	return &temporal.RetryPolicy{InitialInterval: first, BackoffCoefficient: grow, MaximumInterval: most, MaximumAttempts: attempts}
 }
 
 // hereOptions: a local activity holds up its workflow task, so it is tried once
@@ -156,9 +166,7 @@ func runOptions(ctx workflow.Context, queue string, timeout time.Duration) workf
 		TaskQueue:           queue,
 		StartToCloseTimeout: timeout + 10*time.Minute,
 		HeartbeatTimeout:    5 * time.Second,
-		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 1.5, MaximumInterval: time.Second,
-		},
+		RetryPolicy:         attempted(0, 200*time.Millisecond, 1.5, time.Second),
 	})
 }
 

@@ -30,7 +30,7 @@ var record = flag.Bool("record", false, "write the histories of the scenarios to
 // code must still replay each of them.
 var recorded = []string{
 	"TestApprove", "TestDenyExpireForbid", "TestStop", "TestPauseAndDestroy", "TestForkWhileTheSourceRuns",
-	"TestChangedBeforeApproval", "TestSwitch", "TestUnknownOutcomeAsks", "TestTurn", "TestBackground",
+	"TestChangedBeforeApproval", "TestSwitch", "TestSwitchToLessIsolation", "TestUnknownOutcomeAsks", "TestTurn", "TestBackground",
 }
 
 const histories = "testdata/histories"

@@ -25,6 +25,8 @@ type Settings struct {
 	Backend string `json:"backend"`
 	// Backends are those that exist here.
 	Backends []string `json:"backends"`
+	// Roots are directories below which workspaces may be kept, by backend.
+	Roots map[string][]string `json:"roots,omitempty"`
 	// Workspaces are the named workspaces, with the backend that each asks for.
 	Workspaces map[string]string `json:"workspaces,omitempty"`
 	// ForceContinueAsNew, in tests, continues as new after every so many steps.
@@ -112,12 +114,14 @@ type State struct {
 	Unwritten []audit.Entry `json:"unwritten,omitempty"`
 	Paused    bool          `json:"paused,omitempty"`
 	PauseBy   *Actor        `json:"pause_by,omitempty"`
-	// Switch is where the session moves at the turn's boundary.
-	Switch    *SwitchBackend `json:"switch,omitempty"`
-	Destroy   *Destroy       `json:"destroy,omitempty"`
-	Liveness  string         `json:"liveness"`
-	Waiting   int            `json:"waiting"`
-	DestroyAt time.Time      `json:"destroy_at,omitzero"`
+	// Asked is a switch that is judged or waits for an approval; Switch is where the
+	// session moves at the turn's boundary.
+	Asked     *AskedSwitch `json:"asked,omitempty"`
+	Switch    *Move        `json:"switch,omitempty"`
+	Destroy   *Destroy     `json:"destroy,omitempty"`
+	Liveness  string       `json:"liveness"`
+	Waiting   int          `json:"waiting"`
+	DestroyAt time.Time    `json:"destroy_at,omitzero"`
 }
 
 // Stats are counted for the receipt.
@@ -172,6 +176,8 @@ type Turn struct {
 	Raised int64 `json:"raised,omitempty"`
 	// Stop is set by cancel_turn and destroy.
 	Stop *CancelTurn `json:"stop,omitempty"`
+	// Away: the thread was told that the sandbox's backend does not answer.
+	Away bool `json:"away,omitempty"`
 	// Wrote is true once something ran that may have changed the workspace.
 	Wrote    bool     `json:"wrote,omitempty"`
 	Messages []string `json:"messages,omitempty"`
@@ -241,6 +247,8 @@ type Approval struct {
 	Budget *OverBudget `json:"budget,omitempty"`
 	// Lost is set when the request is to go on without the sandbox's host.
 	Lost *LostHost `json:"lost,omitempty"`
+	// Switch is set when the request is to move to less isolation.
+	Switch *SwitchBackend `json:"switch,omitempty"`
 	// Editing is true while a changed command is being judged.
 	Editing bool `json:"editing,omitempty"`
 	// Interactions are those already answered, so that a repeated click after a

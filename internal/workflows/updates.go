@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
@@ -151,30 +150,6 @@ func (s *session) setModel(ctx workflow.Context, m SetModel) (Outcome, error) {
 		text += " No key is set on the worker, so until then the " + s.set.Model + " model answers."
 	}
 	return Outcome{OutcomeRecorded, text}, nil
-}
-
-// switchBackend refuses what cannot be: a backend that no worker here has, or
-// the one the session is on.
-func (s *session) switchBackend(ctx workflow.Context, b SwitchBackend) (Outcome, error) {
-	if !slices.Contains(s.set.Backends, b.Backend) {
-		return Outcome{OutcomeRefused, b.Backend + " is not available here. There is: " + strings.Join(s.set.Backends, ", ") + ". The session stays on " + s.st.Backend + "."}, nil
-	}
-	switch {
-	case b.Root != "":
-		return Outcome{OutcomeRefused, "No other roots are configured here. The session stays where it is."}, nil
-	case s.st.Destroy != nil:
-		return Outcome{OutcomeRefused, "This session is being destroyed."}, nil
-	case b.Backend == s.st.Backend && s.st.Switch == nil:
-		return Outcome{OutcomeRefused, "The session is on " + b.Backend + " already."}, nil
-	case s.st.Boundary.Failed != "":
-		return Outcome{OutcomeRefused, "The files could not be saved at the last turn's end, so they cannot be moved: " + s.st.Boundary.Failed}, nil
-	}
-	s.st.Switch = &b
-	s.step(ctx)
-	if s.st.Turn != nil {
-		return Outcome{OutcomeRecorded, "It moves to " + b.Backend + " when this turn has ended."}, nil
-	}
-	return Outcome{OutcomeRecorded, "Moving to " + b.Backend + "."}, nil
 }
 
 func (s *session) turnState() (TurnState, error) {

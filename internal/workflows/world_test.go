@@ -83,6 +83,14 @@ type world struct {
 	destroyed  int
 	// near sandboxes are of the host that runs the workflow.
 	near bool
+	// away, when set, is how every verdict and command fails.
+	away error
+	// bare is the backend that does not isolate; cannot refuses every switch.
+	bare, cannot string
+	// movers may approve a switch to less isolation, within moveTTL.
+	movers  []string
+	moveTTL time.Duration
+	failing bool // snapshots
 }
 
 // entry is one line of a transcript: a message, a call or an output.
@@ -103,10 +111,12 @@ func newWorld(t *testing.T, forceCAN int) *world {
 		thread: workflows.Thread{Platform: workflows.PlatformWeb, Team: workflows.WebTeam, Channel: "general", ID: "100"},
 		posts:  map[string]workflows.MessageView{}, transcripts: map[string][]entry{}, ran: map[string]int{},
 		audit: map[string]map[int]audit.Entry{}, stops: map[string]bool{}, release: map[string]chan struct{}{}, content: "one", groups: map[string][]string{}, policy: "p1",
-		near: forceCAN%2 == 1,
+		near:   forceCAN%2 == 1,
+		movers: []string{"grace"}, moveTTL: time.Hour,
 	}
 	set := workflows.Settings{
-		Model: "test", Backend: "local", Backends: []string{"local", "docker"}, ForceContinueAsNew: forceCAN, MaxSteps: 50,
+		Model: "test", Backend: "local", Backends: []string{"local", "docker"},
+		Roots: map[string][]string{"local": {"/srv/agents"}}, ForceContinueAsNew: forceCAN, MaxSteps: 50,
 	}
 	w.serve(workflows.TaskQueueReasoning, func(k worker.Worker) {
 		k.RegisterWorkflowWithOptions((&workflows.Agent{Settings: set, Here: hereOf{w}}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
@@ -142,6 +152,7 @@ func newWorld(t *testing.T, forceCAN int) *world {
 		w.activity(k, workflows.ActivityTakeSnapshot, w.takeSnapshot)
 		w.activity(k, workflows.ActivityReleaseSandbox, func(context.Context, workflows.ReleaseInput) error { return nil })
 		w.activity(k, workflows.ActivityDestroySandbox, w.destroySandbox)
+		w.activity(k, workflows.ActivityJudgeSwitch, w.judgeSwitch)
 	})
 	return w
 }
@@ -409,15 +420,34 @@ func (w *world) openSandbox(ctx context.Context, in workflows.OpenInput) (workfl
 	if w.openErr != nil && in.Current == nil {
 		return workflows.SandboxRef{}, w.openErr
 	}
-	w.opened = append(w.opened, fmt.Sprintf("%s g%d from %q", in.Backend, in.Generation, in.Snapshot))
+	from := fmt.Sprintf("%s g%d from %q", in.Backend, in.Generation, in.Snapshot)
+	if in.Root != "" {
+		from += " below " + in.Root
+	}
+	w.opened = append(w.opened, from)
 	ref := workflows.SandboxRef{
 		Backend: in.Backend, ID: "sb", Generation: in.Generation, Queue: workflows.TaskQueueSandbox,
-		Root: "/workspace", Shell: "bash", Isolated: true,
+		Root: "/workspace", Shell: "bash", Isolated: in.Backend != w.bare,
 	}
 	if w.near {
 		ref.Host, ref.WorkspacePath = "here", "/srv/workspace"
 	}
 	return ref, nil
+}
+
+func (w *world) judgeSwitch(_ context.Context, in workflows.SwitchInput) (workflows.SwitchVerdict, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cannot != "" {
+		return workflows.SwitchVerdict{}, temporal.NewNonRetryableApplicationError(w.cannot, "SandboxRefused", nil)
+	}
+	if in.Backend != w.bare || in.Current != nil && !in.Current.Isolated {
+		return workflows.SwitchVerdict{}, nil
+	}
+	return workflows.SwitchVerdict{
+		Less: true, Reasons: []string{"On " + in.Backend + " commands are not isolated."},
+		Rule: workflows.ApprovalRule{Required: 1, Approvers: w.movers, TTL: w.moveTTL},
+	}, nil
 }
 
 func command(c workflows.ToolCall) string {
@@ -432,6 +462,9 @@ func command(c workflows.ToolCall) string {
 func (w *world) judge(_ context.Context, in workflows.JudgeInput) (workflows.Judgement, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.away != nil {
+		return workflows.Judgement{}, w.away
+	}
 	cmd := command(in.Call)
 	var edited *workflows.TextRef
 	if in.Edit != "" {
@@ -512,6 +545,10 @@ func (w *world) runTool(ctx context.Context, in workflows.RunInput) (workflows.T
 	}
 	cmd := command(in.Call)
 	w.mu.Lock()
+	if w.away != nil {
+		defer w.mu.Unlock()
+		return workflows.ToolResult{}, w.away
+	}
 	if w.ran[in.ExecID] == 0 {
 		if w.digest(cmd) != in.Digest {
 			w.mu.Unlock()
@@ -596,6 +633,9 @@ func (w *world) takeSnapshot(_ context.Context, in workflows.SnapshotInput) (wor
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.failing {
+		return workflows.SnapshotResult{}, temporal.NewNonRetryableApplicationError("The worker's disk is full.", "x", nil)
+	}
 	w.snapshots++
 	return workflows.SnapshotResult{Snapshot: fmt.Sprintf("snap-%d", in.Turn)}, nil
 }
@@ -647,6 +687,35 @@ func (w *world) decide(d workflows.Decision) workflows.Outcome {
 		return err == nil
 	})
 	return out
+}
+
+// move asks for a switch; id names the request.
+func (w *world) move(id, who, backend, root string) workflows.Outcome {
+	w.t.Helper()
+	var out workflows.Outcome
+	w.eventually("the switch is answered", func() bool {
+		var err error
+		out, err = w.control.SwitchBackend(w.t.Context(), w.thread.ManagerID(), workflows.SwitchSession{
+			WorkflowID: w.id(), SwitchBackend: workflows.SwitchBackend{Backend: backend, Root: root, By: person(who)},
+		}, id)
+		return err == nil
+	})
+	return out
+}
+
+// noticed waits for a notice with this text.
+func (w *world) noticed(text string) {
+	w.t.Helper()
+	w.eventually("a notice: "+text, func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, v := range w.posts {
+			if v.Kind == workflows.KindNotice && strings.Contains(v.Text.Text, text) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 func (w *world) state(id string) workflows.TurnState {

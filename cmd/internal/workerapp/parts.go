@@ -100,7 +100,9 @@ func (a *App) sandboxes(ctx context.Context, gate *policy.Policy) (*sandbox.Acti
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
-	here, err := local.New(ctx, local.Config{DataDir: a.Dir.Path(), Forwarder: self, Log: a.Log})
+	here, err := local.New(ctx, local.Config{
+		DataDir: a.Dir.Path(), Forwarder: self, AllowUnisolated: a.Config.Sandbox.Local.Unisolated, Log: a.Log,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +110,9 @@ func (a *App) sandboxes(ctx context.Context, gate *policy.Policy) (*sandbox.Acti
 		return nil, err
 	}
 	a.here = here
+	if why := here.Refuses(); why != "" && a.Config.Sandbox.Backend == local.Name {
+		return nil, errors.New(why)
+	}
 	offers := []sandbox.Offer{{Backend: here, Queue: a.hostQueue(), Host: a.host}}
 	if a.Config.Sandbox.Docker.Image != "" {
 		engine, err := a.docker(here, self)
@@ -132,6 +137,7 @@ func (a *App) sandboxes(ctx context.Context, gate *policy.Policy) (*sandbox.Acti
 		},
 		Workspace:  a.Config.Sandbox.Workspace,
 		Workspaces: a.Config.Workspaces,
+		Roots:      a.Config.Sandbox.Local.Roots,
 		Fill:       fill.Filler{Getenv: os.Getenv, CopyDir: here.CopyDir}.Fill,
 		Getenv:     os.Getenv,
 		TempDir:    temp,

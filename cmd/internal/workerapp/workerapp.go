@@ -178,7 +178,7 @@ func (a *App) settings() workflows.Settings {
 	return workflows.Settings{
 		Workspaces: workspaces,
 		Model:      model, OnlyModel: a.Config.OpenAI.Offline(), Backend: a.Config.Sandbox.Backend,
-		Backends: a.Config.Backends(), ForceContinueAsNew: a.ForceContinueAsNew,
+		Backends: a.Config.Backends(), Roots: map[string][]string{local.Name: a.Config.Sandbox.Local.Roots}, ForceContinueAsNew: a.ForceContinueAsNew,
 		HostDeadAfter: a.Config.Sandbox.HostDeadAfter,
 		MaxSteps:      a.Config.Budget.TurnSteps,
 	}

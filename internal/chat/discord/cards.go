@@ -190,7 +190,7 @@ func lastLines(s string, lines, width int) string {
 
 func (d *drawing) approval(a workflows.ApprovalView) (string, []component) {
 	before := []string{"**" + d.line(d.style.ApprovalTitle(a)) + "**"}
-	if a.Tier != workflows.TierBudget && a.Tier != workflows.TierHost {
+	if chat.Where(a) != "" {
 		before = append(before, d.line("In "+cut(chat.Where(a), lineShown)+":"))
 	}
 	var after []string

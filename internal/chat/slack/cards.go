@@ -213,7 +213,7 @@ func (d drawing) approval(a workflows.ApprovalView) []slack.Block {
 	}
 	var r richText
 	r.add(d.line(d.style.ApprovalTitle(a), bold()))
-	if a.Tier != workflows.TierBudget && a.Tier != workflows.TierHost {
+	if chat.Where(a) != "" {
 		r.add(texts("In "+chat.Where(a)+":", nil))
 	}
 	r.box(command)

@@ -4,6 +4,7 @@ package archive
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -163,20 +164,77 @@ func (u *unpacker) file(at string, h *tar.Header) error {
 	return setTime(at, h)
 }
 
+// holeBlock is what of zeros becomes a hole, in bytes: a page, which is what most
+// file systems allocate. Files below holeSize have none.
+const (
+	holeBlock = 4 << 10
+	holeSize  = 64 << 10
+)
+
+var zeroBlock [holeBlock]byte
+
+// fill writes a file's content. Blocks of zeros are left out of a larger one, so
+// that a sparse file takes no more of the disk than it did.
 func (u *unpacker) fill(fd int, h *tar.Header) error {
+	at, end := int64(0), int64(0)
 	for left := h.Size; left > 0; {
-		n, err := u.tar.Read(u.buf[:min(left, int64(len(u.buf)))])
+		p := u.buf[:min(left, int64(len(u.buf)))]
+		n, err := io.ReadFull(u.tar, p)
 		left -= int64(n)
-		for p := u.buf[:n]; len(p) > 0; {
-			done, werr := unix.Write(fd, p)
-			if werr != nil && !errors.Is(werr, unix.EINTR) {
-				return werr
+		for p = p[:n]; len(p) > 0; {
+			block := len(p)
+			if h.Size >= holeSize {
+				zeros := zeroBlocks(p)
+				at, p = at+int64(zeros), p[zeros:]
+				block = dataBlocks(p)
 			}
-			p = p[max(done, 0):]
+			if err := writeAt(fd, p[:block], at); err != nil {
+				return err
+			}
+			at, p = at+int64(block), p[block:]
+			if block > 0 {
+				end = at
+			}
 		}
 		if err != nil && (left > 0 || !errors.Is(err, io.EOF)) {
 			return err
 		}
+	}
+	if end < h.Size {
+		return unix.Ftruncate(fd, h.Size)
+	}
+	return nil
+}
+
+// zeroBlocks is how many bytes at the beginning are whole blocks of zeros.
+func zeroBlocks(p []byte) int {
+	n := 0
+	for len(p)-n >= holeBlock && bytes.Equal(p[n:n+holeBlock], zeroBlock[:]) {
+		n += holeBlock
+	}
+	return n
+}
+
+// dataBlocks is how many bytes come before the next block of zeros.
+func dataBlocks(p []byte) int {
+	n := 0
+	for len(p)-n >= holeBlock && !bytes.Equal(p[n:n+holeBlock], zeroBlock[:]) {
+		n += holeBlock
+	}
+	if len(p)-n < holeBlock {
+		return len(p)
+	}
+	return n
+}
+
+func writeAt(fd int, p []byte, at int64) error {
+	for len(p) > 0 {
+		n, err := unix.Pwrite(fd, p, at)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		n = max(n, 0)
+		at, p = at+int64(n), p[n:]
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/countersign/countersign/internal/sandbox/archive"
 	"github.com/countersign/countersign/internal/sandbox/snapshot"
@@ -208,4 +209,36 @@ func TestPackStops(t *testing.T) {
 	cancel()
 	_, err := snapshot.Flat(ctx, archive.Dir(src), &bytes.Buffer{})
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// A sparse file takes no more of the disk than it did, and has the same bytes.
+func TestSparse(t *testing.T) {
+	t.Parallel()
+	const size = 64 << 20
+	from, to := t.TempDir(), t.TempDir()
+	f, err := os.Create(filepath.Join(from, "image"))
+	require.NoError(t, err)
+	for _, at := range []int64{0, 5<<20 + 100, 32<<20 - 1, size - 10} {
+		_, err = f.WriteAt([]byte("data"), at)
+		require.NoError(t, err)
+	}
+	require.NoError(t, f.Truncate(size))
+	require.NoError(t, f.Close())
+	require.NoError(t, os.WriteFile(filepath.Join(from, "small"), make([]byte, 5000), 0o600))
+	require.NoError(t, os.Truncate(filepath.Join(from, "small"), 5000))
+	var stream bytes.Buffer
+	_, err = snapshot.Flat(t.Context(), archive.Dir(from), &stream)
+	require.NoError(t, err)
+	require.NoError(t, archive.Unpack(t.Context(), &stream, to))
+	want, err := os.ReadFile(filepath.Join(from, "image"))
+	require.NoError(t, err)
+	got, err := os.ReadFile(filepath.Join(to, "image"))
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(want, got))
+	var st unix.Stat_t
+	require.NoError(t, unix.Stat(filepath.Join(to, "image"), &st))
+	require.Less(t, st.Blocks*512, int64(1<<20), "it takes what its data takes")
+	info, err := os.Stat(filepath.Join(to, "small"))
+	require.NoError(t, err)
+	require.EqualValues(t, 5000, info.Size())
 }

@@ -155,6 +155,9 @@ func compose(common, own string) (string, error) {
 // Name returns [Name].
 func (b *Backend) Name() string { return Name }
 
+// Isolated is true: a container is.
+func (b *Backend) Isolated() (bool, string) { return true, "" }
+
 // Close gives the connections to the engine back. Sandboxes stay as they are.
 func (b *Backend) Close() error {
 	b.mu.Lock()
@@ -210,6 +213,9 @@ func random() string {
 func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Session, error) {
 	if spec.ID == "" || spec.Generation < 0 {
 		return nil, sandbox.Refuse("The sandbox has no name.")
+	}
+	if spec.Root != "" {
+		return nil, sandbox.Refuse("A root can be named for local only; docker keeps files in volumes of the engine.")
 	}
 	if err := b.canHold(spec.Network); err != nil {
 		return nil, err

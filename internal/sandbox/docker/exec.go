@@ -31,12 +31,13 @@ func (s *session) Start(ctx context.Context, spec sandbox.ExecSpec) error {
 	}
 	limits := spec.Limits.WithDefaults()
 	cwd := s.Info().Abs(spec.Cwd)
+	argv, env := s.argv(spec)
 	run := harness.Run{
-		Record: insideRoot, Stdin: spec.Stdin, Timeout: limits.Timeout, OutputBytes: limits.OutputBytes, Argv: s.argv(spec),
+		Record: insideRoot, Stdin: spec.Stdin, Timeout: limits.Timeout, OutputBytes: limits.OutputBytes, Argv: argv,
 	}
 	given := run.Args() // shared RECORD TIMEOUT BLOCKS STDIN CWD PROGRAM…
 	args := append([]string{spec.ID, job(spec, cwd), cwd}, given[2:5]...)
-	args = append(args, strconv.FormatInt(max(0, s.b.cfg.Disk>>10), 10))
+	args = append(args, strconv.FormatInt(max(0, s.b.cfg.Disk>>10), 10), env)
 	_, code, err := s.call(ctx, "starting a command", "begin", append(args, given[6:]...)...)
 	switch {
 	case err != nil:
@@ -69,9 +70,10 @@ func job(spec sandbox.ExecSpec, cwd string) string {
 	return line
 }
 
-// argv is the program that runs the command: its shell in a clean environment.
-func (s *session) argv(spec sandbox.ExecSpec) []string {
-	argv := []string{"env", "-i", "PATH=" + strings.TrimPrefix(rootPath, "PATH="), "LANG=C.UTF-8"}
+// argv is the program that runs the command: its shell in a clean environment, of
+// which the spec's own comes from a file.
+func (s *session) argv(spec sandbox.ExecSpec) (argv []string, env string) {
+	argv = []string{"env", "-i", "PATH=" + strings.TrimPrefix(rootPath, "PATH="), "LANG=C.UTF-8"}
 	argv = append(argv, s.imageEnv...)
 	argv = append(argv, "HOME="+insideHome, "TMPDIR=/tmp", "USER=agent", "LOGNAME=agent", "TERM=dumb")
 	if s.network.on() {
@@ -79,14 +81,14 @@ func (s *session) argv(spec sandbox.ExecSpec) []string {
 			argv = append(argv, k+"="+v)
 		}
 	}
-	for _, k := range slices.Sorted(maps.Keys(spec.Env)) {
-		argv = append(argv, k+"="+spec.Env[k])
-	}
-	argv = append(argv, "COUNTERSIGN_EXEC="+spec.ID, s.shell)
+	mark := "COUNTERSIGN_EXEC=" + spec.ID
+	prefix, env := harness.Import(spec.Env, mark)
+	argv = append(append(argv, mark), prefix...)
+	argv = append(argv, s.shell)
 	if s.shell == "bash" {
 		argv = append(argv, "--noprofile", "--norc")
 	}
-	return append(argv, "-c", "--", spec.Command)
+	return append(argv, "-c", "--", spec.Command), env
 }
 
 // Status returns how an exec stands; see [sandbox.Execs].

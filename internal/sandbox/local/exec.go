@@ -2,14 +2,18 @@ package local
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -33,16 +37,29 @@ const (
 // job is what a record keeps of an exec's spec, to tell a repetition from
 // another command under the same ID.
 type job struct {
-	Command string            `json:"command"`
-	Cwd     string            `json:"cwd"`
-	Env     map[string]string `json:"env,omitempty"`
-	Stdin   bool              `json:"stdin,omitempty"`
+	Command string `json:"command"`
+	Cwd     string `json:"cwd"`
+	// Env is the environment's SHA-256: the values may be secrets.
+	Env   string `json:"env,omitempty"`
+	Stdin bool   `json:"stdin,omitempty"`
 	// Forbidden: the exec was stopped before it was started.
 	Forbidden bool `json:"forbidden,omitempty"`
 }
 
 func (j job) equal(k job) bool {
-	return j.Command == k.Command && j.Cwd == k.Cwd && j.Stdin == k.Stdin && maps.Equal(j.Env, k.Env)
+	j.Forbidden, k.Forbidden = false, false
+	return j == k
+}
+
+func sumOf(env map[string]string) string {
+	if len(env) == 0 {
+		return ""
+	}
+	h := sha256.New()
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		fmt.Fprintf(h, "%d:%s%d:%s", len(k), k, len(env[k]), env[k])
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 func (j job) encode() ([]byte, error) {
@@ -60,8 +77,11 @@ func (s *session) Start(ctx context.Context, spec sandbox.ExecSpec) error {
 	if err := spec.Check(); err != nil {
 		return err
 	}
+	if why := s.b.Refuses(); why != "" {
+		return sandbox.Refuse(why)
+	}
 	spec.Limits = spec.Limits.WithDefaults()
-	j := job{Command: spec.Command, Cwd: s.info.Abs(spec.Cwd), Env: spec.Env, Stdin: spec.Stdin}
+	j := job{Command: spec.Command, Cwd: s.info.Abs(spec.Cwd), Env: sumOf(spec.Env), Stdin: spec.Stdin}
 	if err := s.checkCwd(ctx, j.Cwd); err != nil {
 		return err
 	}
@@ -153,18 +173,21 @@ func (s *session) storeError(doing string, err error) error {
 	return fmt.Errorf("%s: %w: %w", doing, sandbox.ErrUnavailable, err)
 }
 
-// argv is what the harness runs.
-func (s *session) argv(id string, j job) []string {
-	env := s.env(id, s.networkEnv(j.Env))
-	var argv []string
+// argv is what the harness runs, and what of it is read from a file: the command's
+// environment, which is nobody else's.
+func (s *session) argv(spec sandbox.ExecSpec, cwd string) (argv []string, env string) {
+	own := s.networkEnv(spec.Env)
 	if s.info.Isolated {
-		argv = s.b.bwrapArgs(s.dir, j.Cwd, env, s.networkBinds()...)
-		argv = append(argv, s.networkBegin()...)
+		env = harness.BwrapArgs(s.env(spec.ID, own))
+		argv = append(s.b.bwrapArgs(s.dir, s.root.Name(), cwd, true, s.networkBinds()...), s.networkBegin()...)
 		argv = append(argv, "/bin/sh", "-c", harness.Begin, "sh")
 	} else {
-		argv = append([]string{"env", "-i"}, env...)
+		var prefix []string
+		prefix, env = harness.Import(own, harness.Mark(s.record(spec.ID)))
+		argv = append([]string{"env", "-i"}, s.env(spec.ID, nil)...)
+		argv = append(argv, prefix...)
 	}
-	return append(argv, s.shellArgv(j.Command)...)
+	return append(argv, s.shellArgv(spec.Command)...), env
 }
 
 // shellArgv runs the command in the session's shell.
@@ -177,16 +200,26 @@ func (s *session) shellArgv(command string) []string {
 }
 
 // spawn runs the harness detached: in a session of its own, with nothing of this
-// process but a path to programs, so that this one's end is none of its affairs.
+// process but a path to programs and the command's environment, so that this one's
+// end is none of its affairs.
 func (s *session) spawn(ctx context.Context, spec sandbox.ExecSpec, j job) error {
+	argv, env := s.argv(spec, j.Cwd)
 	run := harness.Run{
 		Record: s.record(spec.ID), Own: s.info.Isolated, Stdin: spec.Stdin,
-		Timeout: spec.Limits.Timeout, OutputBytes: spec.Limits.OutputBytes, Argv: s.argv(spec.ID, j),
+		Timeout: spec.Limits.Timeout, OutputBytes: spec.Limits.OutputBytes, Argv: argv,
 	}
 	if !s.info.Isolated {
 		run.Cwd = j.Cwd
 	}
 	cmd := s.command(run.Args()...)
+	if env != "" {
+		f, err := unnamed(run.Record, env)
+		if err != nil {
+			return s.storeError("writing a command's environment", err)
+		}
+		defer f.Close()
+		cmd.ExtraFiles = []*os.File{f} // harness.EnvFD
+	}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting the exec harness: %w: %w", sandbox.ErrUnavailable, err)
 	}
@@ -197,6 +230,25 @@ func (s *session) spawn(ctx context.Context, spec sandbox.ExecSpec, j job) error
 	}()
 	s.follow(spec.ID, over)
 	return s.awaitStart(ctx, run.Record, ended)
+}
+
+// unnamed is an open file with this content that no directory holds any more.
+func unnamed(dir, content string) (*os.File, error) {
+	f, err := os.CreateTemp(dir, ".env")
+	if err != nil {
+		return nil, err
+	}
+	err = os.Remove(f.Name())
+	if err == nil {
+		_, err = f.WriteString(content)
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 func (s *session) command(args ...string) *exec.Cmd {

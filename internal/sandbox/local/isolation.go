@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/countersign/countersign/internal/sandbox"
+	"github.com/countersign/countersign/internal/sandbox/harness"
 )
 
 // isolation says how commands are confined.
@@ -116,17 +117,16 @@ func (b *Backend) tryOut(ctx context.Context) error {
 // systemDirs hold programs; where one is a link into /usr it is made one.
 var systemDirs = [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix"}
 
-// bwrapArgs is the command line up to the program to run.
-// binds show more of the machine, read-only.
-func (b *Backend) bwrapArgs(dir, cwd string, env []string, binds ...string) []string {
+// bwrapArgs is the command line up to the program to run. With environ the
+// environment comes from [harness.EnvFD]; binds show more of the machine, read-only.
+func (b *Backend) bwrapArgs(dir, workspace, cwd string, environ bool, binds ...string) []string {
 	args := []string{b.mode.bwrap, "--unshare-all", "--unshare-user"}
 	if !b.mode.nested {
 		args = append(args, "--disable-userns")
 	}
 	args = append(args, "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--new-session", "--json-status-fd", "9", "--clearenv")
-	for _, kv := range env {
-		k, v, _ := strings.Cut(kv, "=")
-		args = append(args, "--setenv", k, v)
+	if environ {
+		args = append(args, "--args", harness.EnvFD)
 	}
 	args = append(args, "--dir", "/home", "--dir", "/run", "--dir", "/var")
 	for _, d := range systemDirs {
@@ -151,7 +151,7 @@ func (b *Backend) bwrapArgs(dir, cwd string, env []string, binds ...string) []st
 		args = append(args, b.bindReadOnly(d)...)
 	}
 	args = append(args, binds...)
-	return append(args, "--bind", filepath.Join(dir, "workspace"), insideWorkspace, "--remount-ro", "/", "--chdir", cwd, "--")
+	return append(args, "--bind", workspace, insideWorkspace, "--remount-ro", "/", "--chdir", cwd, "--")
 }
 
 // systemDir shows a directory of the system as it is on this machine.

@@ -66,7 +66,7 @@ func (b *Backend) Sweep(ctx context.Context) error {
 		name := e.Name()
 		switch {
 		case strings.Contains(name, newMark), strings.Contains(name, trashMark):
-			err = removeAll(filepath.Join(b.dir, name))
+			err = removeSandbox(filepath.Join(b.dir, name))
 		case strings.HasPrefix(name, scratchPrefix):
 			err = b.removeScratch(ctx, name)
 		}
@@ -81,7 +81,7 @@ func (b *Backend) Sweep(ctx context.Context) error {
 func (b *Backend) removeScratch(ctx context.Context, name string) error {
 	s, err := b.newSession(name)
 	if err != nil {
-		return removeAll(filepath.Join(b.dir, name)) // it is not whole
+		return removeSandbox(filepath.Join(b.dir, name)) // it is not whole
 	}
 	return s.remove(ctx, false)
 }

@@ -47,8 +47,11 @@ type Config struct {
 	// Forwarder is a program that is an [egress.Forward] when it is asked to be,
 	// such as this one; without it, workspaces with a network are refused.
 	Forwarder string
-	// NoIsolation leaves bubblewrap out even where it works.
+	// NoIsolation leaves bubblewrap out even where it works, and lets commands run.
 	NoIsolation bool
+	// AllowUnisolated lets commands run where bubblewrap does not work; else they
+	// are refused there.
+	AllowUnisolated bool
 	// Log gets what nobody asked for; nil discards it.
 	Log *slog.Logger
 }
@@ -107,6 +110,15 @@ func (b *Backend) Name() string { return Name }
 // Isolated tells whether commands are isolated, and if not, why, as a sentence.
 func (b *Backend) Isolated() (bool, string) { return b.mode.bwrap != "", b.mode.whyNot }
 
+// Refuses is a sentence about why no command runs here; empty where they do.
+func (b *Backend) Refuses() string {
+	if b.mode.bwrap != "" || b.cfg.AllowUnisolated || b.cfg.NoIsolation {
+		return ""
+	}
+	return "Commands cannot be isolated on this worker, so none run here: " + b.mode.whyNot +
+		" Install bubblewrap, take the docker backend, or set sandbox.local.allow_unisolated to run them all the same."
+}
+
 // writeHarness puts the script where the execs of several versions of this
 // program can go on using theirs.
 func (b *Backend) writeHarness() error {
@@ -163,10 +175,13 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Session,
 	if spec.ID == "" || spec.Generation < 0 {
 		return nil, sandbox.Refuse("The sandbox has no name.")
 	}
+	name := dirName(spec.ID, spec.Generation)
+	if why := b.Refuses(); why != "" && !spec.Existing && !strings.HasPrefix(name, scratchPrefix) {
+		return nil, sandbox.Refuse(why)
+	}
 	if err := b.canHold(spec.Network); err != nil {
 		return nil, err
 	}
-	name := dirName(spec.ID, spec.Generation)
 	ok, err := b.present(name, spec)
 	if err != nil {
 		return nil, err
@@ -215,13 +230,16 @@ func (b *Backend) present(name string, spec sandbox.Spec) (bool, error) {
 // was faster, theirs stays.
 func (b *Backend) create(ctx context.Context, name string, spec sandbox.Spec) error {
 	temp := filepath.Join(b.dir, name+newMark+random())
-	defer removeAll(temp)
-	for _, d := range []string{"", "workspace", "home", "tmp", "execs"} {
+	defer removeSandbox(temp)
+	for _, d := range []string{"", "home", "tmp", "execs"} {
 		if err := os.Mkdir(filepath.Join(temp, d), 0o700); err != nil {
 			return fmt.Errorf("making a sandbox: %w", err)
 		}
 	}
-	if err := b.fill(ctx, filepath.Join(temp, "workspace"), spec.Seed); err != nil {
+	if err := makeWorkspace(temp, name, spec.Root); err != nil {
+		return err
+	}
+	if err := b.fill(ctx, filepath.Join(temp, workspaceDir), spec.Seed); err != nil {
 		return err
 	}
 	if err := writeEtc(filepath.Join(temp, etcDir), "/etc"); err != nil {
@@ -289,6 +307,44 @@ func (b *Backend) session(ctx context.Context, name string) (*session, error) {
 	}
 	b.sessions[name] = s
 	return s, nil
+}
+
+// workspaceDir is where a sandbox's workspace is: a directory, or a link to one
+// below a root that was asked for.
+const workspaceDir = "workspace"
+
+// makeWorkspace makes the empty workspace of the sandbox in dir. Below a root it
+// is a directory of its own: what is there already is never touched.
+func makeWorkspace(dir, name, root string) error {
+	at := filepath.Join(dir, workspaceDir)
+	if root == "" {
+		if err := os.Mkdir(at, 0o700); err != nil {
+			return fmt.Errorf("making a sandbox: %w", err)
+		}
+		return nil
+	}
+	kept := filepath.Join(root, name+"-"+random())
+	// The link comes first: a worker that is killed in between leaves nothing that
+	// its next one would not find.
+	if err := os.Symlink(kept, at); err != nil {
+		return fmt.Errorf("making a sandbox: %w", err)
+	}
+	if err := os.Mkdir(kept, 0o700); err != nil {
+		return sandbox.Refuse(fmt.Sprintf("The workspace cannot be kept in %s: %v.", root, errors.Unwrap(err)))
+	}
+	return nil
+}
+
+// removeSandbox removes a sandbox's directory, and its workspace where that is
+// elsewhere.
+func removeSandbox(dir string) error {
+	kept, err := os.Readlink(filepath.Join(dir, workspaceDir))
+	if err == nil {
+		if err := removeAll(kept); err != nil {
+			return err
+		}
+	}
+	return removeAll(dir)
 }
 
 // removeAll removes a tree, directories too that a command made unwritable.

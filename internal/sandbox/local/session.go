@@ -41,7 +41,11 @@ var _ sandbox.Session = (*session)(nil)
 
 func (b *Backend) newSession(name string) (*session, error) {
 	dir := filepath.Join(b.dir, name)
-	root, err := os.OpenRoot(filepath.Join(dir, "workspace"))
+	at, err := filepath.EvalSymlinks(filepath.Join(dir, workspaceDir))
+	var root *os.Root
+	if err == nil {
+		root, err = os.OpenRoot(at)
+	}
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%w: its workspace is not there", sandbox.ErrGone)
@@ -137,7 +141,7 @@ func (s *session) remove(ctx context.Context, leaveWord bool) error {
 		}
 		return fmt.Errorf("destroying the sandbox: %w", err)
 	}
-	if err := removeAll(trash); err != nil {
+	if err := removeSandbox(trash); err != nil {
 		return fmt.Errorf("destroying the sandbox: %w", err)
 	}
 	return nil

@@ -222,7 +222,7 @@ func (p *spare) start(cmd *exec.Cmd) error {
 
 // spareArgv is what a spare's harness runs, until it is told more.
 func (s *session) spareArgv() []string {
-	argv := s.b.bwrapArgs(s.dir, insideWorkspace, nil, s.networkBinds()...)
+	argv := s.b.bwrapArgs(s.dir, s.root.Name(), insideWorkspace, false, s.networkBinds()...)
 	argv = append(argv, s.networkBegin()...)
 	return append(argv, "/bin/sh", "-c", harness.Await)
 }
@@ -233,7 +233,7 @@ func (s *session) startSpare(ctx context.Context, spec sandbox.ExecSpec, j job) 
 	if spec.Stdin || spec.Limits.OutputBytes != sandbox.DefaultOutputBytes || !s.info.Isolated {
 		return false, nil
 	}
-	script, ok := harness.Order{Cwd: j.Cwd, Env: s.env(spec.ID, s.networkEnv(j.Env)), Argv: s.shellArgv(j.Command)}.Script()
+	script, ok := harness.Order{Cwd: j.Cwd, Env: s.env(spec.ID, s.networkEnv(spec.Env)), Argv: s.shellArgv(j.Command)}.Script()
 	if !ok {
 		return false, nil
 	}
@@ -250,7 +250,7 @@ func (s *session) startSpare(ctx context.Context, spec sandbox.ExecSpec, j job) 
 		go sp.end()
 		return false, nil
 	}
-	return true, sp.awaitBegin(ctx)
+	return true, s.awaitBegin(ctx, sp, spec.ID)
 }
 
 // claim gives the spare's record what it is to run and then, at once and for good,
@@ -281,8 +281,10 @@ func (s *session) claim(sp *spare, spec sandbox.ExecSpec, j job, script string) 
 	return nil
 }
 
-// awaitBegin returns once the command's shell begins, or never will.
-func (p *spare) awaitBegin(ctx context.Context) error {
+// awaitBegin returns once the command's shell begins, or never will. What it reads
+// holds the command's environment, and keeps no name.
+func (s *session) awaitBegin(ctx context.Context, p *spare, id string) error {
+	defer os.Remove(filepath.Join(s.record(id), "run", "script"))
 	began := make(chan struct{})
 	go func() {
 		defer close(began)

@@ -67,7 +67,7 @@ func Run(t *testing.T, f Fixture) {
 		"BinaryOutput": testBinaryOutput, "OddArguments": testOddArguments, "Refusals": testRefusals,
 		"Environment": testEnvironment, "Cwd": testCwd, "Freeze": testFreeze, "NoExec": testNoExec, "StopBeforeStart": testStopBeforeStart,
 		"Files": testFiles, "ReadDir": testReadDir, "Change": testChange, "ChangeUndone": testChangeUndone, "Links": testLinks, "Outside": testOutside, "Glob": testGlob,
-		"Isolation": testIsolation, "RecordNotForged": testRecordNotForged, "OutputNotTruncated": testOutputNotTruncated,
+		"Isolation": testIsolation, "EnvironIsNotListed": testEnvironIsNotListed, "RecordNotForged": testRecordNotForged, "OutputNotTruncated": testOutputNotTruncated,
 		"Network": testNetwork, "NoNetwork": testNoNetwork,
 		"Temp": testTemp, "Release": testRelease, "Gone": testGone, "Destroy": testDestroy,
 		"Export": testExport, "Generations": testGenerations, "TornSnapshot": testTornSnapshot, "WorkerDies": testWorkerDies, "OpenTwice": testOpenTwice,

@@ -13,7 +13,7 @@ export function approvalBody(m, view) {
     h("header", { class: "approval-head" },
       h("h3", {}, title(a, pending), mine && [" ", h("span", { class: "mine" }, "waits for you")]),
       pending && a.expires_at && h("span", { class: "until" }, "until ", timeEl(a.expires_at))),
-    a.tier !== "budget" && h("p", { class: "where" }, where(a)),
+    a.backend && h("p", { class: "where" }, where(a)),
     h("pre", { class: "command", dir: "ltr", "data-key": "command" }, h("code", {}, visible(a.command || ""))),
     reasonsEl(a.reasons),
     evidenceEl(a.evidence),
