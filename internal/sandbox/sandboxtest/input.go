@@ -35,13 +35,13 @@ func testStdin(t *testing.T, b *rig) {
 	require.NoError(t, s.Send(ctx, id, last), "it was sent")
 
 	// More than a pipe holds, to a command that does not read: ctx bounds it.
-	id = start(t, s, "sleep 2; wc -c", withStdin)
-	full := say(strings.Repeat("x", sandbox.MaxInput))
-	require.NoError(t, s.Send(ctx, id, full))
+	id = start(t, s, "until [ -e read-on ]; do sleep 0.1; done; wc -c", withStdin)
+	require.NoError(t, s.Send(ctx, id, say(strings.Repeat("x", 10<<10))))
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	more := say(strings.Repeat("y", 10<<10))
+	more := say(strings.Repeat("y", sandbox.MaxInput))
 	require.ErrorIs(t, s.Send(short, id, more), context.DeadlineExceeded)
+	await(t, s, start(t, s, ": >read-on"))
 	require.NoError(t, s.Send(ctx, id, more), "what was begun goes on")
 	require.NoError(t, s.Send(ctx, id, sandbox.Input{Key: newID(), EOF: true}))
 	require.Equal(t, strconv.Itoa(sandbox.MaxInput+10<<10), strings.TrimSpace(await(t, s, id).stdout))
