@@ -42,7 +42,7 @@ func TestChaos(t *testing.T) {
 	require.Empty(t, r.Broken)
 	require.Greater(t, r.Counts["messages"], 5)
 	require.Greater(t, r.Counts["journal_lines"], 5)
-	require.Greater(t, r.Kills["bot"]+r.Kills["worker-1"]+r.Kills["worker-2"]+r.Kills["server"], 3)
+	require.Greater(t, r.Kills["bot"]+r.Kills["worker-1"]+r.Kills["worker-2"]+r.Kills["server"], 1, "kills take turns with other faults")
 	require.Positive(t, r.Faults["freeze"]+r.Faults["cut"]+r.Faults["stall"])
 }
 

@@ -121,6 +121,7 @@ func TestKilledFromOutside(t *testing.T) {
 		s := th.inWorkspace(t, "log")
 		return s, s != ""
 	})
+	killAll(t, filepath.Dir(th.WorkspacePath)) // what watches over it, first
 	killAll(t, "sleep 71415")
 	th = ada.sees(t, id, "a person is asked", waiting)
 	m := th.pending()[0]
