@@ -30,7 +30,7 @@ import (
 )
 
 // maxTests is how many tests of one binary can have a namespace.
-const maxTests = 200
+const maxTests = 400
 
 // Env is one test's share of the server.
 type Env struct {
