@@ -480,7 +480,7 @@ func TestDrainAndReattach(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	c := toolCall(t, workflows.ToolShell, workflows.ShellArgs{
-		Command: `for i in $(seq 150); do echo "line $i of many that are long enough to count"; sleep 0.01; done; echo run >> runs`,
+		Command: `for i in $(seq 500); do echo "line $i of many that are long enough to count"; sleep 0.01; done; echo run >> runs`,
 	})
 	in := r.runInput(c, r.judge(c))
 	for range 2 {
@@ -494,12 +494,12 @@ func TestDrainAndReattach(t *testing.T) {
 	res := r.run(in)
 	require.Equal(t, workflows.CallCompleted, res.State)
 	var want strings.Builder
-	for i := range 150 {
+	for i := range 500 {
 		fmt.Fprintf(&want, "line %d of many that are long enough to count\n", i+1)
 	}
 	require.Equal(t, want.String(), r.log(in.ExecID, execlog.Stdout))
 	require.EqualValues(t, want.Len(), res.StdoutBytes)
-	require.True(t, strings.HasSuffix(res.Tail, "line 150 of many that are long enough to count"))
+	require.True(t, strings.HasSuffix(res.Tail, "line 500 of many that are long enough to count"))
 	require.Len(t, strings.Split(res.Tail, "\n"), 10)
 	require.Contains(t, r.shell("cat runs").Output.Text, "|run\n|")
 }

@@ -150,7 +150,9 @@ func TestTalkIsJudged(t *testing.T) {
 func TestTalkOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	b := r.background(workflows.ShellArgs{Command: `while read -r line; do echo "got $line"; done`})
+	b := r.background(workflows.ShellArgs{Command: `echo ready; while read -r line; do echo "got $line"; done`})
+	b.eventually("it is ready", func() bool { return b.log(b.to.ExecID, "stdout") == "ready\n" })
+	b.to.Stdout = int64(len("ready\n"))
 	in := b.input("once\n")
 	for i := range 3 {
 		if i == 2 {
@@ -161,7 +163,7 @@ func TestTalkOnce(t *testing.T) {
 	}
 	b.say("\x04")
 	b.ended()
-	require.Equal(t, "got once\n", b.log(b.to.ExecID, "stdout"))
+	require.Equal(t, "ready\ngot once\n", b.log(b.to.ExecID, "stdout"))
 }
 
 // A snapshot halts what runs in the background; it goes on afterwards. A release
