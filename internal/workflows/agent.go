@@ -54,6 +54,9 @@ type session struct {
 	tidying bool
 	// lost: the sandbox's host is dead, and the step's calls have stopped for it.
 	lost bool
+	// noHost: the session is being destroyed, and its sandbox's host did not take a task
+	// up: what is left to do is done without it.
+	noHost bool
 	// late: a message that came after the receipt was answered.
 	late bool
 	// refusals counts refused clicks by person, to bound them.

@@ -21,10 +21,15 @@ func acrossRuns(t *testing.T, scenario func(t *testing.T, w *world)) {
 
 // across is acrossRuns after numbers of steps that are given.
 func across(t *testing.T, steps []int, scenario func(t *testing.T, w *world)) {
+	acrossOf(t, steps, 0, scenario)
+}
+
+// acrossOf is across in worlds whose hosts are dead after so long.
+func acrossOf(t *testing.T, steps []int, hostDeadAfter time.Duration, scenario func(t *testing.T, w *world)) {
 	for _, n := range steps {
 		t.Run(fmt.Sprintf("continue-as-new every %d", n), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, n)
+			w := newWorldOf(t, n, hostDeadAfter)
 			scenario(t, w)
 			w.checkAudit()
 			if name, _, _ := strings.Cut(t.Name(), "/"); slices.Contains(recorded, name) && (n == 0 || n == 3) {

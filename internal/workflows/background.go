@@ -231,7 +231,7 @@ func (s *session) backgroundEnded(ctx workflow.Context, b *Background, res ToolR
 		s.changed(p)
 	}
 	if b.State == CallUnknown {
-		s.notice("What became of " + shownCommand(b) + ", which ran in the background, is not known: " + note + " It is not run again.")
+		s.notice("What became of " + shownCommand(b) + ", which ran in the background, is not known: " + strings.TrimSuffix(note, ".") + ". It is not run again.")
 	}
 	s.showBackground(b.Turn)
 	s.forgetEnded()
@@ -310,12 +310,13 @@ func (s *session) endBackground(ctx workflow.Context, turn int, why string) []st
 		s.following++
 		workflow.Go(ctx, func(ctx workflow.Context) {
 			defer func() { s.following-- }()
-			err := workflow.ExecuteActivity(stopOptions(ctx, sb.Queue), ActivitySignalExec, SignalExecInput{
+			err := workflow.ExecuteActivity(s.stopOn(ctx, sb.Queue), ActivitySignalExec, SignalExecInput{
 				WorkflowID: s.id, Sandbox: *sb, ExecID: b.ExecID, Why: "stop",
 			}).Get(ctx, nil)
 			if err != nil {
 				workflow.GetLogger(ctx).Warn("Exec was not signalled", "exec_id", b.ExecID, "error", err)
 			}
+			s.missing(err)
 		})
 	}
 	return ended
@@ -327,7 +328,10 @@ func (s *session) endAllBackground(ctx workflow.Context, why string) string {
 	if len(ended) == 0 {
 		return ""
 	}
-	_, _ = workflow.AwaitWithTimeout(ctx, endWait, func() bool { return len(s.running(0)) == 0 })
+	_, _ = workflow.AwaitWithTimeout(ctx, endWait, func() bool { return s.noHost || len(s.running(0)) == 0 })
+	if s.noHost {
+		return "" // they may still run
+	}
 	return " Ended in the background: " + strings.Join(ended, ", ") + "."
 }
 

@@ -60,6 +60,9 @@ func (s *session) openSandbox(ctx workflow.Context) bool {
 	if s.opened {
 		return true
 	}
+	if s.st.Turn.HostAsk != "" {
+		return s.awaitHost(ctx) && s.openSandbox(ctx)
+	}
 	err := s.open(ctx, openAttempts)
 	switch {
 	case err == nil && s.st.Turn.Stop != nil:
@@ -463,11 +466,14 @@ func (s *session) stopExec(ctx workflow.Context, c *Call, f workflow.Future) {
 	if s.st.Destroy != nil {
 		why = "destroy"
 	}
-	err := workflow.ExecuteActivity(stopOptions(ctx, sb.Queue), ActivitySignalExec, SignalExecInput{
+	err := workflow.ExecuteActivity(s.stopOn(ctx, sb.Queue), ActivitySignalExec, SignalExecInput{
 		WorkflowID: s.id, Sandbox: sb, ExecID: c.execID(), Why: why,
 	}).Get(ctx, nil)
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("Exec was not signalled", "exec_id", c.execID(), "error", err)
+	}
+	if s.missing(err) {
+		return
 	}
 	_, _ = workflow.AwaitWithTimeout(ctx, 10*time.Second, f.IsReady)
 }

@@ -56,14 +56,8 @@ func (s *session) end(ctx workflow.Context) error {
 	d := s.st.Destroy
 	var inv Inventory
 	ended := s.endAllBackground(ctx, "ended: destroyed by "+d.By.Label())
-	if sb := s.st.Sandbox; sb != nil {
-		s.snapshot(ctx)
-		err := workflow.ExecuteActivity(s.onHost(openOptions(ctx, sb.Queue, openAttempts), sb.Queue), ActivityDestroySandbox, ReleaseInput{
-			WorkflowID: s.id, Sandbox: *sb,
-		}).Get(ctx, &inv)
-		if err != nil {
-			s.notice("The sandbox could not be removed: " + sentenceOf(err) + " Its worker removes it when it finds it orphaned.")
-		}
+	if s.st.Sandbox != nil {
+		inv = s.removeSandbox(ctx)
 	}
 	s.st.DestroyAt = workflow.Now(ctx)
 	s.audit(ctx, audit.Entry{Kind: audit.KindDestroyed, Actor: d.By.ID})
@@ -74,6 +68,9 @@ func (s *session) end(ctx workflow.Context) error {
 		p.View.Buttons = nil
 	}
 	s.tellManager(ctx, SignalUpdateSnapshotID, UpdateSnapshotID{Boundary: s.boundary(), Liveness: LivenessDestroyed, Destroyed: true})
+	if s.noHost {
+		s.removeLate(ctx, *s.st.Sandbox)
+	}
 	for {
 		err := workflow.Await(ctx, func() bool {
 			return s.settled() && len(s.st.Unwritten) == 0 && len(s.st.Doubtful) == 0 && !s.posting && s.calls == 0 && !s.asking && s.following == 0 && workflow.AllHandlersFinished(ctx)
@@ -86,6 +83,56 @@ func (s *session) end(ctx workflow.Context) error {
 			return nil
 		}
 	}
+}
+
+// removeSandbox saves the files a last time and removes the sandbox. It does not
+// wait for a host that takes nothing up.
+func (s *session) removeSandbox(ctx workflow.Context) (inv Inventory) {
+	sb, saved := *s.st.Sandbox, false
+	if !s.noHost {
+		s.snapshot(ctx)
+		saved = s.st.Boundary.Failed == ""
+	}
+	if !s.noHost {
+		err := workflow.ExecuteActivity(s.onHost(openOptions(ctx, sb.Queue, openAttempts), sb.Queue), ActivityDestroySandbox, ReleaseInput{
+			WorkflowID: s.id, Sandbox: sb,
+		}).Get(ctx, &inv)
+		if err != nil && !s.missing(err) {
+			s.notice("The sandbox could not be removed: " + sentenceOf(err) + " Its worker removes it when it finds it orphaned.")
+		}
+	}
+	if s.noHost {
+		s.loseBackground("its host does not answer")
+		s.notice("The host of this session's sandbox does not answer. The sandbox, and what may still run in it, goes when that host is back. " + s.keptText(saved))
+		s.st.Boundary.Failed = "" // said: what is kept may be gone on from
+	}
+	return inv
+}
+
+// keptText says which files outlast a sandbox that could not be removed.
+func (s *session) keptText(saved bool) string {
+	switch {
+	case s.st.Boundary.Snapshot == "":
+		return "No files are kept: none were saved."
+	case saved:
+		return "All its files are saved."
+	}
+	return "Kept are the " + s.savedText() + " What may have changed since then is lost."
+}
+
+// removeLate leaves word for a host that is only busy, for as long as it may be
+// that. One that was dead looks through its sandboxes when it is back.
+func (s *session) removeLate(ctx workflow.Context, sb SandboxRef) {
+	o := workflow.GetActivityOptions(openOptions(ctx, sb.Queue, openAttempts))
+	o.ScheduleToStartTimeout = s.hostDeadAfter()
+	f := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), ActivityDestroySandbox, ReleaseInput{WorkflowID: s.id, Sandbox: sb})
+	s.calls++
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		defer func() { s.calls-- }()
+		if err := f.Get(ctx, nil); err != nil {
+			workflow.GetLogger(ctx).Warn("Sandbox was not removed; its host does that when it is back", "host", sb.Host, "error", err)
+		}
+	})
 }
 
 // notTaken answers messages that come after the receipt and before the run has
@@ -120,6 +167,9 @@ func (s *session) receipt(by Actor, inv Inventory) string {
 	}
 	if inv.Uncommitted > 0 {
 		b.WriteString(" " + plural(inv.Uncommitted, "file") + " with changes that no commit holds.")
+	}
+	if s.noHost {
+		b.WriteString(" Its sandbox is not removed yet: the host does that when it is back.")
 	}
 	if n := s.waiting(); n > 0 {
 		b.WriteString(" Not taken any more: " + plural(n, "message") + ".")

@@ -16,6 +16,10 @@ import (
 // on on another host, from what was saved.
 const TierHost = "host"
 
+// destroyWait is how long a host has to take a task up for a session that is being
+// destroyed: its receipt waits for no host. One that is there needs milliseconds.
+const destroyWait = 5 * time.Second
+
 // defaultHostDeadAfter is how long nobody may serve a host's queue before the host
 // counts as dead, where the worker's settings say nothing.
 const defaultHostDeadAfter = 2 * time.Minute
@@ -56,7 +60,11 @@ func (s *session) hostStart(queue string) time.Duration {
 	if !strings.HasPrefix(queue, TaskQueueSandbox+"/") {
 		return 0
 	}
-	return min(max(s.hostDeadAfter()/6, 2*time.Second), 20*time.Second)
+	most := 20 * time.Second
+	if s.st.Destroy != nil {
+		most = destroyWait
+	}
+	return min(max(s.hostDeadAfter()/6, 2*time.Second), most)
 }
 
 func (s *session) hostDeadAfter() time.Duration {
@@ -73,10 +81,24 @@ func (s *session) onHost(ctx workflow.Context, queue string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, o)
 }
 
+// stopOn is for a signal to an exec. A destroyed session's waits less for the host.
+func (s *session) stopOn(ctx workflow.Context, queue string) workflow.Context {
+	if s.st.Destroy == nil {
+		return stopOptions(ctx, queue)
+	}
+	return s.onHost(stopOptions(ctx, queue), queue)
+}
+
 // notTakenUp reports that nobody has taken a task up in time.
 func notTakenUp(err error) bool {
 	var timeout *temporal.TimeoutError
 	return errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START
+}
+
+// missing reports that a destroyed session's host has not taken a task up.
+func (s *session) missing(err error) bool {
+	s.noHost = s.noHost || s.st.Destroy != nil && notTakenUp(err)
+	return s.noHost
 }
 
 // checkHost looks whether the sandbox's host is dead. It returns early, with no
@@ -117,30 +139,36 @@ func (s *session) replaceHost(ctx workflow.Context) bool {
 		}
 		return false
 	}
-	a := s.pendingHost()
 	if !res.Dead {
-		if a != nil {
-			s.settle(ctx, a, ApprovalWithdrawn, Actor{})
-		}
 		return true
 	}
-	if a == nil {
-		a = s.requestHost(ctx, res)
-	}
+	s.st.Turn.HostAsk = s.requestHost(ctx, res).ID
+	return s.awaitHost(ctx)
+}
+
+// awaitHost waits for the answer to the turn's request to go on elsewhere, which
+// may have been given between two runs, or for the host.
+func (s *session) awaitHost(ctx workflow.Context) bool {
 	bctx, cancel := workflow.WithCancel(hostOptions(ctx, time.Minute))
 	defer cancel()
 	back := workflow.ExecuteActivity(bctx, ActivityAwaitHost, AwaitHostInput{Queue: s.st.Sandbox.Queue, Since: workflow.Now(ctx)})
-	if !s.awaitOwn(ctx, a, back.IsReady) {
+	a := s.pending(s.st.Turn.HostAsk)
+	if a != nil && !s.awaitOwn(ctx, a, back.IsReady) {
 		return false
 	}
+	d := s.decided(s.st.Turn.HostAsk)
+	if d == nil {
+		d = &DecidedApproval{State: ApprovalExpired}
+	}
+	s.st.Turn.HostAsk = ""
 	switch {
-	case a.State == ApprovalApproved:
+	case a != nil && a.State == ApprovalApproved:
 		s.leaveHost(ctx, a)
 		return true
 	case s.stopping():
 		s.cancelCalls(ctx)
 		return false
-	case back.IsReady():
+	case d.State == ApprovalWithdrawn && d.By == "":
 		s.notice("The host of this session's sandbox is back; the session goes on there, with all its files.")
 		return true
 	}
@@ -164,15 +192,6 @@ func (s *session) leaveHost(ctx workflow.Context, a *Approval) {
 	s.loseBackground("its host is gone")
 	s.st.Sandbox, s.st.Root, s.opened = nil, "", false
 	s.step(ctx)
-}
-
-func (s *session) pendingHost() *Approval {
-	for _, a := range s.st.Pending {
-		if a.Lost != nil {
-			return a
-		}
-	}
-	return nil
 }
 
 // requestHost asks by a card of its own.

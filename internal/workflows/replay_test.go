@@ -31,6 +31,7 @@ var record = flag.Bool("record", false, "write the histories of the scenarios to
 var recorded = []string{
 	"TestApprove", "TestDenyExpireForbid", "TestStop", "TestPauseAndDestroy", "TestForkWhileTheSourceRuns",
 	"TestChangedBeforeApproval", "TestSwitch", "TestSwitchToLessIsolation", "TestUnknownOutcomeAsks", "TestTurn", "TestBackground",
+	"TestHostLost",
 }
 
 const histories = "testdata/histories"

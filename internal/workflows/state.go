@@ -172,6 +172,9 @@ type Turn struct {
 	Card TurnView `json:"card"`
 	// Guides are AGENTS.md files that the next model call adds to the transcript.
 	Guides []Guide `json:"guides,omitempty"`
+	// HostAsk is the ID of its request to go on on another host, until that is
+	// answered.
+	HostAsk string `json:"host_ask,omitempty"`
 	// Raised is the turn's budget, where an approver has raised it.
 	Raised int64 `json:"raised,omitempty"`
 	// Stop is set by cancel_turn and destroy.

@@ -452,7 +452,7 @@ func (s *session) snapshot(ctx workflow.Context) {
 		}).Get(ctx, &res)
 	}
 	err := take()
-	for notTakenUp(err) {
+	for !s.missing(err) && notTakenUp(err) {
 		if look, answered := s.checkHost(ctx); !answered || look.Dead {
 			break
 		}
@@ -460,6 +460,9 @@ func (s *session) snapshot(ctx workflow.Context) {
 	}
 	if err != nil {
 		s.st.Boundary.Failed = sentenceOf(err)
+		if s.noHost {
+			return // which is said with the receipt
+		}
 		s.notice("The files could not be saved at the end of this turn: " + s.st.Boundary.Failed +
 			" The session and its files are there; fork and switch wait until a later turn's save succeeds.")
 		return

@@ -81,6 +81,11 @@ type world struct {
 	// taken.
 	atSnapshot func(turn int)
 	destroyed  int
+	// host, when set, is where a new sandbox is made, hosts those that are there.
+	host  string
+	hosts map[string]worker.Worker
+	// on are the starts of execs by host and generation.
+	on map[string][]string
 	// near sandboxes are of the host that runs the workflow.
 	near bool
 	// away, when set, is how every verdict and command fails.
@@ -99,7 +104,11 @@ type entry struct {
 	Calls          []workflows.ToolCall
 }
 
-func newWorld(t *testing.T, forceCAN int) *world {
+func newWorld(t *testing.T, forceCAN int) *world { return newWorldOf(t, forceCAN, 0) }
+
+// newWorldOf is a world whose hosts are dead after so long; 0 is what it is by
+// default.
+func newWorldOf(t *testing.T, forceCAN int, hostDeadAfter time.Duration) *world {
 	t.Helper()
 	env := devservertest.New(t)
 	store, err := blob.Open(t.Context(), "mem://")
@@ -113,10 +122,12 @@ func newWorld(t *testing.T, forceCAN int) *world {
 		audit: map[string]map[int]audit.Entry{}, stops: map[string]bool{}, release: map[string]chan struct{}{}, content: "one", groups: map[string][]string{}, policy: "p1",
 		near:   forceCAN%2 == 1,
 		movers: []string{"grace"}, moveTTL: time.Hour,
+		hosts: map[string]worker.Worker{}, on: map[string][]string{},
 	}
 	set := workflows.Settings{
 		Model: "test", Backend: "local", Backends: []string{"local", "docker"},
 		Roots: map[string][]string{"local": {"/srv/agents"}}, ForceContinueAsNew: forceCAN, MaxSteps: 50,
+		HostDeadAfter: hostDeadAfter,
 	}
 	w.serve(workflows.TaskQueueReasoning, func(k worker.Worker) {
 		k.RegisterWorkflowWithOptions((&workflows.Agent{Settings: set, Here: hereOf{w}}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
@@ -136,6 +147,8 @@ func newWorld(t *testing.T, forceCAN int) *world {
 		w.activity(k, workflows.ActivityUnstashMessages, a.UnstashMessages)
 		w.activity(k, workflows.ActivityRecordSeen, a.RecordSeen)
 		w.activity(k, workflows.ActivityFindSeen, a.FindSeen)
+		w.activity(k, workflows.ActivityCheckHost, w.checkHost)
+		w.activity(k, workflows.ActivityAwaitHost, w.awaitHost)
 	})
 	w.serve("chat/web", func(k worker.Worker) {
 		w.activity(k, workflows.ActivityOpenThread, w.openThread)
@@ -143,28 +156,31 @@ func newWorld(t *testing.T, forceCAN int) *world {
 		w.activity(k, workflows.ActivityEditMessage, w.editMessage)
 		w.activity(k, workflows.ActivityCheckMembership, w.checkMembership)
 	})
-	w.serve(workflows.TaskQueueSandbox, func(k worker.Worker) {
-		w.activity(k, workflows.ActivityOpenSandbox, w.openSandbox)
-		w.activity(k, workflows.ActivityJudgeToolCall, w.judge)
-		w.activity(k, workflows.ActivityCheckBinding, w.checkBinding)
-		w.activity(k, workflows.ActivityRunTool, w.runTool)
-		w.activity(k, workflows.ActivitySignalExec, w.signalExec)
-		w.activity(k, workflows.ActivityTakeSnapshot, w.takeSnapshot)
-		w.activity(k, workflows.ActivityReleaseSandbox, func(context.Context, workflows.ReleaseInput) error { return nil })
-		w.activity(k, workflows.ActivityDestroySandbox, w.destroySandbox)
-		w.activity(k, workflows.ActivityJudgeSwitch, w.judgeSwitch)
-	})
+	w.serve(workflows.TaskQueueSandbox, w.sandboxes)
 	return w
 }
 
-func (w *world) serve(queue string, register func(worker.Worker)) {
+func (w *world) sandboxes(k worker.Worker) {
+	w.activity(k, workflows.ActivityOpenSandbox, w.openSandbox)
+	w.activity(k, workflows.ActivityJudgeToolCall, w.judge)
+	w.activity(k, workflows.ActivityCheckBinding, w.checkBinding)
+	w.activity(k, workflows.ActivityRunTool, w.runTool)
+	w.activity(k, workflows.ActivitySignalExec, w.signalExec)
+	w.activity(k, workflows.ActivityTakeSnapshot, w.takeSnapshot)
+	w.activity(k, workflows.ActivityReleaseSandbox, func(context.Context, workflows.ReleaseInput) error { return nil })
+	w.activity(k, workflows.ActivityDestroySandbox, w.destroySandbox)
+	w.activity(k, workflows.ActivityJudgeSwitch, w.judgeSwitch)
+}
+
+func (w *world) serve(queue string, register func(worker.Worker)) worker.Worker {
 	k := worker.New(w.env.Client, queue, worker.Options{
 		MaxHeartbeatThrottleInterval: 200 * time.Millisecond, DefaultHeartbeatThrottleInterval: 200 * time.Millisecond,
 		WorkflowPanicPolicy: worker.FailWorkflow,
 	})
 	register(k)
 	require.NoError(w.t, k.Start())
-	w.t.Cleanup(k.Stop)
+	w.t.Cleanup(sync.OnceFunc(k.Stop))
+	return k
 }
 
 func (w *world) activity(k worker.Worker, name string, fn any) {
@@ -429,7 +445,12 @@ func (w *world) openSandbox(ctx context.Context, in workflows.OpenInput) (workfl
 		Backend: in.Backend, ID: "sb", Generation: in.Generation, Queue: workflows.TaskQueueSandbox,
 		Root: "/workspace", Shell: "bash", Isolated: in.Backend != w.bare,
 	}
-	if w.near {
+	if in.Current != nil {
+		ref.Host, ref.Queue = in.Current.Host, in.Current.Queue
+	} else if w.host != "" {
+		ref.Host, ref.Queue = w.host, hostQueue(w.host)
+	}
+	if w.near && ref.Host == "" {
 		ref.Host, ref.WorkspacePath = "here", "/srv/workspace"
 	}
 	return ref, nil
@@ -555,6 +576,8 @@ func (w *world) runTool(ctx context.Context, in workflows.RunInput) (workflows.T
 			return workflows.ToolResult{State: workflows.ResultChanged, Error: "s.sh has changed"}, nil
 		}
 		w.ran[in.ExecID]++
+		on := fmt.Sprintf("%s g%d", activity.GetInfo(ctx).TaskQueue, in.Sandbox.Generation)
+		w.on[on] = append(w.on[on], cmd)
 	}
 	if w.release[cmd] == nil {
 		w.release[cmd] = make(chan struct{})
@@ -563,6 +586,9 @@ func (w *world) runTool(ctx context.Context, in workflows.RunInput) (workflows.T
 	w.mu.Unlock()
 	started := time.Now()
 	for strings.Contains(cmd, "block") {
+		if w.isDown(activity.GetInfo(ctx).TaskQueue) {
+			return workflows.ToolResult{}, activity.ErrResultPending // it died at it
+		}
 		activity.RecordHeartbeat(ctx, workflows.ExecProgress{ExecID: in.ExecID, Tail: "…"})
 		select {
 		case <-ctx.Done():
