@@ -105,7 +105,7 @@ func (s *scope) arithmElement(array *syntax.Lit) {
 		}
 		return
 	}
-	if v.set && !v.num {
+	if (v.set || s.j.sent) && !v.num {
 		s.raise(Risky, "arithmetic evaluates the content of `%s`, which is not known to be a number and can run commands", array.Value)
 	}
 }
@@ -155,7 +155,7 @@ func (s *scope) arithmText(t string, depth int) {
 		case v.num:
 		case v.known:
 			s.arithmText(v.val, depth+1)
-		case v.set || len(v.list) > 0 || v.flow.secret:
+		case v.set || len(v.list) > 0 || v.flow.secret || s.j.sent:
 			s.raise(Risky, "arithmetic evaluates the content of `%s`, which is not known to be a number and can run commands", name)
 		}
 	}

@@ -114,6 +114,9 @@ func runExec(c *call) {
 		c.badOption(&parsed{}, t)
 	}
 	c.silent = true
+	if c.s.j.sent {
+		c.raise(Risky, "%s changes where the shell reads its commands, or what reads them", c.by())
+	}
 	if len(args) > 0 {
 		c.inner(args)
 	}

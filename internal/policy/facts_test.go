@@ -184,13 +184,41 @@ func TestTextToRunningCommands(t *testing.T) {
 		{"bash", "ls\n", policy.Safe}, {"/bin/bash", "ls\npwd\n", policy.Safe}, {"bash", "ls", policy.Risky}, {"bash", "rm -rf /\n", policy.Forbidden}, {"sh", "rm -rf build\n", policy.Risky},
 		{"bash", "echo x > f\n", policy.Risky}, {"bash", "$x\n", policy.Risky}, {"bash", "$1\n", policy.Risky}, {"python3", "print(1)\n", policy.Risky}, {"python3", "import os; os.system('rm -rf /')\n", policy.Forbidden},
 		{"psql", "DROP TABLE users;\n", policy.Critical}, {"psql", "select 1;\n", policy.Risky}, {"unknown", "y\n", policy.Risky}, {"bash", "", policy.Safe}, {"bash", "if true\n", policy.Risky}, {"bash", "\x03\n", policy.Risky},
-		{"bash -i --norc", "ls\n", policy.Safe}, {"bash -c 'read f; cat \"$f\"'", "ls\n", policy.Risky}, {"bash script", "ls\n", policy.Risky}, {"bash -x", "ls\n", policy.Risky},
+		{"bash -s --norc", "ls\n", policy.Safe}, {"bash -c 'read f; cat \"$f\"'", "ls\n", policy.Risky}, {"bash script", "ls\n", policy.Risky}, {"bash -x", "ls\n", policy.Risky},
 		{"./bash", "ls\n", policy.Risky}, {"env bash", "ls\n", policy.Risky}, {"X=1 bash", "ls\n", policy.Risky}, {"bash; cat", "ls\n", policy.Risky}, {"bash | tee log", "ls\n", policy.Risky},
-		{"bash", "ls() { rm -rf ~; }\n", policy.Risky}, {"bash", "alias ls='rm -rf ~'\n", policy.Critical}, {"bash", "python3\n", policy.Risky},
+		{"bash", "ls() { rm -rf ~; }\n", policy.Critical}, {"bash", "alias ls='rm -rf ~'\n", policy.Critical}, {"bash", "python3\n", policy.Risky},
 	} {
 		v := p.JudgeStdin(p.Reader(tc.program, policy.ShellBash), tc.text, sandbox(), policy.Facts{})
 		require.Equal(t, tc.want, v.Tier, "%s %q: %s", tc.program, tc.text, v.Summary())
 	}
+}
+
+// A shell that has run other text keeps what that did: no text runs unasked that
+// means something else because of it, or that changes what later text means.
+func TestTextMeansWhatItSaysInAnyShell(t *testing.T) {
+	t.Parallel()
+	p := policy.Default()
+	to := p.Reader("bash", policy.ShellBash)
+	require.True(t, to.Script)
+	for _, text := range []string{
+		"find . \\\n", // and "echo -delete" next
+		"ls # \\\n", "exec < /workspace/f\n", "exec 0<&3\n", "exec <<<'rm x'\n", "exec 3<&0\n", "command exec < /workspace/f\n",
+		"eval 'exec < /workspace/f'\n", "{ exec < /workspace/f; }\n", "exec cat\n", // what reads next is another
+		"echo x > /dev/stdin\n", "cat /workspace/f > /dev/fd/0\n", "cat /workspace/f | tee /proc/self/fd/0\n", "echo x 3<>/dev/stdin >&3\n",
+		"echo $((x))\n", "(( x ))\n", "[[ x -eq 1 ]]\n", "let x\n", "a[x]=1\n", "echo ${s:x}\n", "echo $((x[0]))\n", // x='a[$(rm y)]' before
+		"foo() { ls; }\n", "command_not_found_handle() { ls; }\n",
+		"git diff\n", "git status\n", // after cd to another repository
+		"echo x > /workspace/f\n", // which may be a link
+	} {
+		v := p.JudgeStdin(to, text, sandbox(), policy.Facts{})
+		require.GreaterOrEqual(t, v.Tier, policy.Risky, "%q", text)
+	}
+	require.Equal(t, policy.Forbidden, p.JudgeStdin(to, "foo() { rm -rf /; }\n", sandbox(), policy.Facts{}).Tier)
+	for _, text := range []string{"ls\n", "cd /workspace/x\n", "x=1; echo $((x+1))\n", "for i in 1 2; do echo $((i)); done\n", "cat x | grep -n y\n", "ls \\\n  -l\n"} {
+		v := p.JudgeStdin(to, text, sandbox(), policy.Facts{})
+		require.Equal(t, policy.Safe, v.Tier, "%q: %s", text, v.Summary())
+	}
+	require.False(t, p.Reader("bash -i", policy.ShellBash).Script, "it expands its history: `echo \"!!\"` may run anything")
 }
 
 // A patch is as risky as what it does to its riskiest file, by where that leads.

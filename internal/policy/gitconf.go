@@ -10,6 +10,9 @@ import (
 // file was asked then; what runs because of it is another question.
 func (c *call) gitSettings() {
 	s := c.s
+	if s.j.sent {
+		c.raise(Risky, "%s may run programs that a repository's settings name, and which repository is not known", c.by())
+	}
 	if s.remote != "" || s.cwdUnknown {
 		return
 	}

@@ -209,6 +209,9 @@ func (s *scope) worstPrefix(w word, by string) {
 func (s *scope) writePlace(p, by string) {
 	switch s.placeOf(p) {
 	case placeNull:
+		if s.j.sent && (p == "/dev/stdin" || strings.Contains(p, "/fd/")) {
+			s.raise(Risky, "%s may write to `%s` what the shell then reads as commands", by, p)
+		}
 	case placeWorkspace, placeRoot:
 		s.raise(Write, "%s changes `%s` in the workspace", by, s.rel(p))
 	case placeScratch:

@@ -16,8 +16,9 @@ type Reader struct {
 }
 
 // shellReads are the options with which a shell still reads its commands from
-// its standard input.
-var shellReads = []string{"-", "-i", "-s", "--norc", "--noprofile"}
+// its standard input, and nothing else than they say: one with -i also expands
+// its history ("!", "^"), and runs its start-up file.
+var shellReads = []string{"-", "-s", "--norc", "--noprofile"}
 
 // Reader returns who gets what is sent to the command while it runs.
 func (p *Policy) Reader(command string, lang Shell) Reader {

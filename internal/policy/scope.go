@@ -55,6 +55,8 @@ type judge struct {
 
 	unsure map[string]flow // variables that a trap may change at any time
 	astray bool            // a trap may change the directory at any time
+
+	sent bool // the text is for a shell that has run others before: nothing of its state is known
 }
 
 func (j *judge) raise(seg int, t Tier, text string) {

@@ -95,7 +95,7 @@ func (s *scope) fresh(o scriptOpts) *scope {
 
 // sub starts a judgement of what a command might run, whose reasons do not count.
 func (j *judge) sub() *judge {
-	return &judge{p: j.p, env: j.env, facts: j.facts, visits: j.visits, depth: j.depth, quiet: j.quiet + 1, nested: 1, files: maps.Clone(j.files), links: slices.Clone(j.links)}
+	return &judge{p: j.p, env: j.env, facts: j.facts, visits: j.visits, depth: j.depth, quiet: j.quiet + 1, nested: 1, sent: j.sent, files: maps.Clone(j.files), links: slices.Clone(j.links)}
 }
 
 // maxQuiet bounds guesses inside guesses.

@@ -318,6 +318,9 @@ func (s *scope) funcDecl(f *syntax.FuncDecl) flow {
 	if s.shadows(name) {
 		s.raise(Risky, "declares a function `%s`, which replaces that command", name)
 	}
+	if s.j.sent {
+		s.raise(Risky, "declares a function `%s`, which what is sent later may run", name)
+	}
 	if forksItself(f.Body, name) {
 		s.raise(Forbidden, "`%s` starts copies of itself without end", name)
 		return flow{known: true}

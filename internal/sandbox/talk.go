@@ -90,7 +90,7 @@ func (a *Activities) readStdin(ctx context.Context, s Session, ref workflows.San
 	if c.talk.text == "" {
 		c.verdict = policy.Verdict{Tier: policy.Safe, Display: c.talk.what(to.Session), Displayable: true}
 	} else {
-		c.verdict = a.cfg.Gate.JudgeStdin(a.reader(ref, shell, to, c.talk.text), c.talk.text, envOf(ref, ref.Root), policy.Facts{})
+		c.verdict = a.cfg.Gate.JudgeStdin(a.reader(ref, shell, to), c.talk.text, envOf(ref, ref.Root), policy.Facts{})
 	}
 	return c, c.bind(ctx, s, ref, a.cfg.Workspaces[ref.Workspace].Fingerprint())
 }
@@ -108,10 +108,10 @@ func (t talk) what(session string) string {
 
 // reader is who gets text that is sent to a running command. Where people had to
 // allow earlier text, a shell may have started anything that now reads instead
-// of it; and on a terminal it reads some characters as keys.
-func (a *Activities) reader(ref workflows.SandboxRef, shell workflows.ShellArgs, to *workflows.RunningExec, text string) policy.Reader {
+// of it; and on a terminal it reads some characters as keys and others as its history.
+func (a *Activities) reader(ref workflows.SandboxRef, shell workflows.ShellArgs, to *workflows.RunningExec) policy.Reader {
 	r := a.cfg.Gate.Reader(shell.Command, policy.Shell(ref.Shell))
-	if to.Asked || shell.TTY && strings.ContainsFunc(text, func(c rune) bool { return c == '!' || c < ' ' && c != '\n' || c == 0x7f }) {
+	if to.Asked || shell.TTY {
 		r.Script = false
 	}
 	return r

@@ -124,17 +124,15 @@ func TestTalkIsJudged(t *testing.T) {
 	require.Equal(t, "safe", b.judge("").Tier)
 	require.NotEmpty(t, b.judge(strings.Repeat("x", 65<<10)).Bad)
 
-	shell := workflows.RunningExec{Session: "1.2", ExecID: "another", Call: toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "bash -i", YieldTimeMS: 1})}
+	shell := workflows.RunningExec{Session: "1.2", ExecID: "another", Call: toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "bash", YieldTimeMS: 1})}
 	other := *b
 	other.to = shell
 	require.NotEqual(t, j.Digest, other.judge("rm -rf build\n").Digest, "another command is another digest")
 	require.Equal(t, "safe", other.judge("ls\n").Tier, "a shell gets a script")
 	other.to.Asked = true
 	require.Equal(t, "risky", other.judge("ls\n").Tier, "what it was made to start may read now")
-	other.to.Asked, other.to.Call = false, toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "bash -i", TTY: true})
-	require.Equal(t, "safe", other.judge("ls\n").Tier)
-	require.Equal(t, "risky", other.judge("!l\n").Tier, "a terminal's shell reads keys")
-	require.Equal(t, "risky", other.judge("l\t\n").Tier)
+	other.to.Asked, other.to.Call = false, toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "bash", TTY: true})
+	require.Equal(t, "risky", other.judge("ls\n").Tier, "a terminal's shell reads keys, and expands its history")
 
 	// A text other than what was allowed is not sent.
 	in := b.input("a\n")

@@ -76,6 +76,28 @@ func TestBackgroundAsks(t *testing.T) {
 	})
 }
 
+// Whatever became of text that people had to allow: it may have been read, and what
+// it started may read what comes next.
+func TestBackgroundMayHaveRead(t *testing.T) {
+	t.Parallel()
+	for what, want := range map[string]string{"risky sent": "told risky sent; ", "risky lost": "state: unknown"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			across(t, []int{0}, func(t *testing.T, w *world) {
+				w.ask("bg block sh\ntell 1.1 " + what + "\ntell 1.1 ls")
+				require.Equal(t, workflows.OutcomeRecorded, w.click(w.awaitApproval("approval-1"), "grace", workflows.VerdictApprove).Outcome)
+				if what == "risky lost" {
+					require.Equal(t, workflows.OutcomeRecorded, w.click(w.awaitApproval("approval-2"), "grace", workflows.VerdictDeny).Outcome)
+				}
+				answer := w.awaitAnswer(1)
+				require.Contains(t, answer, want)
+				require.Contains(t, answer, "told ls, which may not read it itself")
+				w.let("block sh")
+			})
+		})
+	}
+}
+
 // A stop ends what runs in the background: with its turn, and after it.
 func TestBackgroundStop(t *testing.T) {
 	t.Parallel()

@@ -494,7 +494,6 @@ func (s *session) ran(ctx workflow.Context, c *Call, res ToolResult) {
 	}
 	if b := s.background(c.Session); b != nil && c.Tool == ToolWriteStdin && res.State == CallCompleted {
 		b.Stdout, b.Stderr = res.StdoutBytes, res.StderrBytes
-		b.Asked = b.Asked || (c.Judgement.Tier != "safe" && c.Judgement.Tier != "write")
 	}
 	if c.Tool == ToolShell && res.State != CallFailed {
 		s.st.Stats.Commands++
@@ -552,6 +551,7 @@ func (s *session) rejudge(ctx workflow.Context, c *Call, what string) {
 // unknown: the exec may have run. A person is asked before anything runs again;
 // after a stop there is nothing to ask.
 func (s *session) unknown(ctx workflow.Context, c *Call, why string) {
+	s.mayHaveSent(c)
 	if c.Yielded {
 		s.yielded(ctx, c, ToolResult{State: CallUnknown, Error: why})
 		return
@@ -564,8 +564,18 @@ func (s *session) unknown(ctx workflow.Context, c *Call, why string) {
 	s.requestUnknown(ctx, c, why)
 }
 
+// mayHaveSent notes that a running command has got text that people had to allow,
+// or a part of it: whatever the call came to.
+func (s *session) mayHaveSent(c *Call) {
+	b, j := s.background(c.Session), c.Judgement
+	if b != nil && j != nil && c.Tool == ToolWriteStdin && c.Started && j.Tier != "safe" && j.Tier != "write" {
+		b.Asked = true
+	}
+}
+
 // finish ends a call with its output for the model.
 func (s *session) finish(ctx workflow.Context, c *Call, state, note string, out TextRef) {
+	s.mayHaveSent(c)
 	c.State, c.Output = state, out
 	// The turn's end, which writes the record, may be hours away.
 	s.flush = s.flush || len(s.st.Pending) > 0

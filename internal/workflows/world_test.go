@@ -631,7 +631,13 @@ func (w *world) talk(in workflows.RunInput) (workflows.ToolResult, error) {
 			w.ran[in.ExecID]++
 			w.told = append(w.told, command(in.Call))
 		}
+		if command(in.Call) == "risky lost" {
+			return workflows.ToolResult{State: workflows.CallUnknown, Error: "The command may have got a part of it."}, nil
+		}
 		text += " told " + command(in.Call)
+		if in.Running.Asked {
+			text += ", which may not read it itself"
+		}
 	}
 	return workflows.ToolResult{
 		State: workflows.CallCompleted, Output: workflows.TextRef{Text: text}, StdoutBytes: in.Running.Stdout + 1,
