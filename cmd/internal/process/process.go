@@ -53,6 +53,7 @@ func OSEnv() *Env {
 // Run(context.Context, *Env) error. The context ends at the first SIGINT or
 // SIGTERM; a second one ends the process at once.
 func Main(name, description string, cli any, e *Env) int {
+	closeOnExec()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
