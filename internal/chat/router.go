@@ -10,8 +10,8 @@ import (
 	"github.com/countersign/countersign/internal/workflows"
 )
 
-// knownBackends are the words that name a backend, built or not.
-var knownBackends = []string{"local", "docker", "e2b", "daytona", "modal"}
+// KnownBackends are the words that the grammar takes for a backend, built or not.
+func KnownBackends() []string { return []string{"local", "docker", "e2b", "daytona", "modal"} }
 
 // Router takes what people write and click to the sessions. It keeps no state
 // and is safe for concurrent use.
@@ -41,7 +41,7 @@ type Router struct {
 // Command carries out addressed text: a command or a task. The error is an
 // [*Error].
 func (r *Router) Command(ctx context.Context, ev Event) (Reply, error) {
-	c, err := Parse(ev.Text, knownBackends)
+	c, err := Parse(ev.Text, KnownBackends())
 	if err != nil {
 		return Reply{}, err
 	}
@@ -180,7 +180,7 @@ func (r *Router) available(name string) *Error {
 	switch {
 	case name == "" || slices.Contains(r.Backends, name):
 		return nil
-	case slices.Contains(knownBackends, name):
+	case slices.Contains(KnownBackends(), name):
 		return &Error{
 			Kind: KindInvalid, Code: "backend_unavailable",
 			Message: "The backend " + name + " is not available here yet.",

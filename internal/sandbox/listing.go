@@ -41,14 +41,11 @@ func (a *Activities) readList(ctx context.Context, s Session, ref workflows.Sand
 // list lists a directory for the model. Links are named, not followed.
 func (r *run) list(ctx context.Context) (workflows.ToolResult, error) {
 	started := time.Now().UTC()
-	c, err := r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call, nil)
+	c, what, err := r.asJudged(ctx)
 	if err != nil {
 		return workflows.ToolResult{}, err
 	}
-	if what, err := r.a.changed(ctx, r.in.Digest, c.binding); err != nil || what != "" {
-		if err != nil {
-			return workflows.ToolResult{}, err
-		}
+	if what != "" {
 		return r.ended(ctx, workflows.ResultChanged, what)
 	}
 	text, more, err := Listing(ctx, r.s, c.path, c.depth, maxListed)

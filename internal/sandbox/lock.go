@@ -32,6 +32,24 @@ func (a *Activities) lockSession(ctx context.Context, ref workflows.SandboxRef) 
 	}
 }
 
+// alone takes a sandbox for this activity and halts what runs in it: until release
+// nothing of the session changes a file.
+func (a *Activities) alone(ctx context.Context, s Session, ref workflows.SandboxRef) (release func(), err error) {
+	unlock, err := a.lockSession(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	thaw, err := freezeOthers(ctx, s, "")
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	return func() {
+		thaw()
+		unlock()
+	}, nil
+}
+
 func (a *Activities) forgetLock(ref workflows.SandboxRef) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

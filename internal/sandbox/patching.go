@@ -18,16 +18,11 @@ import (
 // the rest: what was judged says what each file holds before and after.
 func (r *run) patch(ctx context.Context) (workflows.ToolResult, error) {
 	started := time.Now().UTC()
-	unlock, err := r.a.lockSession(ctx, r.in.Sandbox)
+	release, err := r.a.alone(ctx, r.s, r.in.Sandbox)
 	if err != nil {
 		return workflows.ToolResult{}, err
 	}
-	defer unlock()
-	thaw, err := freezeOthers(ctx, r.s, "")
-	if err != nil {
-		return workflows.ToolResult{}, err
-	}
-	defer thaw()
+	defer release()
 	changes, what, err := r.todo(ctx)
 	if err != nil {
 		return workflows.ToolResult{}, err
@@ -62,15 +57,11 @@ func (r *run) todo(ctx context.Context) ([]Change, string, error) {
 			return changes, "", err
 		}
 	}
-	c, err := r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call, nil)
+	c, what, err := r.asJudged(ctx)
 	var bad badCall
 	if errors.As(err, &bad) {
 		return nil, string(bad), nil
 	}
-	if err != nil {
-		return nil, "", err
-	}
-	what, err := r.a.changed(ctx, r.in.Digest, c.binding)
 	return c.changes, what, err
 }
 

@@ -134,15 +134,12 @@ func (r *run) start(ctx context.Context) (changed string, err error) {
 		return "", err
 	}
 	defer thaw()
-	c, err := r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call, nil)
+	c, what, err := r.asJudged(ctx)
 	var bad badCall
 	if errors.As(err, &bad) {
 		return string(bad), nil
 	}
-	if err != nil {
-		return "", err
-	}
-	if what, err := r.a.changed(ctx, r.in.Digest, c.binding); err != nil || what != "" {
+	if err != nil || what != "" {
 		return what, err
 	}
 	spec := ExecSpec{ID: r.in.ExecID, Command: c.command, Cwd: c.cwd, Stdin: c.stdin, Limits: Limits{Timeout: r.in.Timeout}}
@@ -159,6 +156,16 @@ func (r *run) start(ctx context.Context) (changed string, err error) {
 		r.hold(ctx)
 	}
 	return "", err
+}
+
+// asJudged reads the call once more, and says what of its verdict's binding is no
+// longer so.
+func (r *run) asJudged(ctx context.Context) (c act, changed string, err error) {
+	if c, err = r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call, nil); err != nil {
+		return c, "", err
+	}
+	changed, err = r.a.changed(ctx, r.in.Digest, c.binding)
+	return c, changed, err
 }
 
 // lookOnly is the environment of commands that were judged to read only: git
@@ -186,14 +193,11 @@ func (r *run) hold(ctx context.Context) {
 // readFile reads for the model. Reading again is harmless.
 func (r *run) readFile(ctx context.Context) (workflows.ToolResult, error) {
 	started := time.Now().UTC()
-	c, err := r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call, nil)
+	c, what, err := r.asJudged(ctx)
 	if err != nil {
 		return workflows.ToolResult{}, err
 	}
-	if what, err := r.a.changed(ctx, r.in.Digest, c.binding); err != nil || what != "" {
-		if err != nil {
-			return workflows.ToolResult{}, err
-		}
+	if what != "" {
 		return r.ended(ctx, workflows.ResultChanged, what)
 	}
 	data, size, err := r.s.ReadFile(ctx, c.path, execlog.MaxChunk)
@@ -226,21 +230,12 @@ func (r *run) done(ctx context.Context, started time.Time, o Output, bytes int64
 // writeFile writes what was judged. Writing it again leaves the same.
 func (r *run) writeFile(ctx context.Context) (workflows.ToolResult, error) {
 	started := time.Now().UTC()
-	unlock, err := r.a.lockSession(ctx, r.in.Sandbox)
+	release, err := r.a.alone(ctx, r.s, r.in.Sandbox)
 	if err != nil {
 		return workflows.ToolResult{}, err
 	}
-	defer unlock()
-	thaw, err := freezeOthers(ctx, r.s, "")
-	if err != nil {
-		return workflows.ToolResult{}, err
-	}
-	defer thaw()
-	c, err := r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call, nil)
-	if err != nil {
-		return workflows.ToolResult{}, err
-	}
-	what, err := r.a.changed(ctx, r.in.Digest, c.binding)
+	defer release()
+	c, what, err := r.asJudged(ctx)
 	if err != nil {
 		return workflows.ToolResult{}, err
 	}

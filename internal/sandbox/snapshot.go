@@ -23,16 +23,11 @@ func (a *Activities) takeSnapshot(ctx context.Context, in workflows.SnapshotInpu
 	if err != nil {
 		return workflows.SnapshotResult{}, err
 	}
-	unlock, err := a.lockSession(ctx, in.Sandbox)
+	release, err := a.alone(ctx, s, in.Sandbox)
 	if err != nil {
 		return workflows.SnapshotResult{}, err
 	}
-	defer unlock()
-	thaw, err := freezeOthers(ctx, s, "")
-	if err != nil {
-		return workflows.SnapshotResult{}, err
-	}
-	defer thaw()
+	defer release()
 	took, err := a.snapshots.Take(ctx, lockKey(in.Sandbox), s)
 	if errors.Is(err, snapshot.ErrIgnoreFile) {
 		err = Refuse(fmt.Sprintf("%v; make it shorter.", err))

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -162,31 +160,6 @@ func (s *session) sendNext(ctx workflow.Context) {
 	s.st.Notices++
 	p := s.show(MessageView{Key: "files-" + itoa(s.st.Notices), Kind: KindNotice, Text: res.Text, File: res.File})
 	p.Final = true
-}
-
-// filesOptions: a sandbox may have to be started first.
-func filesOptions(ctx workflow.Context, queue string) workflow.Context {
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:              queue,
-		StartToCloseTimeout:    2 * time.Minute,
-		ScheduleToCloseTimeout: 5 * time.Minute,
-		HeartbeatTimeout:       10 * time.Second,
-		WaitForCancellation:    true,
-		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second, MaximumAttempts: 5},
-	})
-}
-
-// fetchOptions: a bot asks its platform for a file, which may be slow or away.
-func fetchOptions(ctx workflow.Context, queue, key string) workflow.Context {
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:              queue,
-		StartToCloseTimeout:    2 * time.Minute,
-		ScheduleToCloseTimeout: 10 * time.Minute,
-		HeartbeatTimeout:       10 * time.Second,
-		WaitForCancellation:    true,
-		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second, MaximumAttempts: 6},
-		Priority:               temporal.Priority{PriorityKey: priorityAnswer, FairnessKey: fairnessKey(key)},
-	})
 }
 
 // bringFiles puts the files of the messages that the next model call takes into

@@ -195,3 +195,41 @@ func snapshotOptions(ctx workflow.Context, queue string) workflow.Context {
 		},
 	})
 }
+
+// filesOptions: a sandbox may have to be started first.
+func filesOptions(ctx workflow.Context, queue string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              queue,
+		StartToCloseTimeout:    2 * time.Minute,
+		ScheduleToCloseTimeout: 5 * time.Minute,
+		HeartbeatTimeout:       10 * time.Second,
+		WaitForCancellation:    true,
+		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second, MaximumAttempts: 5},
+	})
+}
+
+// fetchOptions: a bot asks its platform for a file, which may be slow or away.
+func fetchOptions(ctx workflow.Context, queue, key string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              queue,
+		StartToCloseTimeout:    2 * time.Minute,
+		ScheduleToCloseTimeout: 10 * time.Minute,
+		HeartbeatTimeout:       10 * time.Second,
+		WaitForCancellation:    true,
+		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second, MaximumAttempts: 6},
+		Priority:               temporal.Priority{PriorityKey: priorityAnswer, FairnessKey: fairnessKey(key)},
+	})
+}
+
+// switchOptions: a look at settings; without any worker the session stays where it
+// is.
+func switchOptions(ctx workflow.Context) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              TaskQueueSandbox,
+		StartToCloseTimeout:    20 * time.Second,
+		ScheduleToCloseTimeout: 2 * time.Minute,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 5 * time.Second, MaximumAttempts: 8,
+		},
+	})
+}

@@ -7,9 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/countersign/countersign/internal/audit"
@@ -221,19 +219,6 @@ func (s *session) checkSwitch(ctx workflow.Context, to SwitchBackend) (v SwitchV
 		return v, sentenceOf(err), true
 	}
 	return v, "", true
-}
-
-// switchOptions: a look at settings; without any worker the session stays where it
-// is.
-func switchOptions(ctx workflow.Context) workflow.Context {
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:              TaskQueueSandbox,
-		StartToCloseTimeout:    20 * time.Second,
-		ScheduleToCloseTimeout: 2 * time.Minute,
-		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 5 * time.Second, MaximumAttempts: 8,
-		},
-	})
 }
 
 // requestSwitch asks by a card of its own.

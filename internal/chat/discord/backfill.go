@@ -162,7 +162,7 @@ func (a *App) takeMissed(ctx context.Context, missed []inbound) {
 			return
 		}
 		if a.mentions(ctx, in.message) {
-			c, err := chat.Parse(a.read(in.message), knownBackends())
+			c, err := chat.Parse(a.read(in.message), chat.KnownBackends())
 			if err != nil || c.Verb != chat.VerbRun {
 				continue
 			}

@@ -235,7 +235,7 @@ func (a *App) corrected(ctx context.Context, in inbound) error {
 // correct takes an edit to a session. An edit corrects a task; it never carries
 // out a command.
 func (a *App) correct(ctx context.Context, in inbound, ev chat.Event, to *chat.Router) error {
-	c, err := chat.Parse(ev.Text, knownBackends())
+	c, err := chat.Parse(ev.Text, chat.KnownBackends())
 	if err != nil || c.Verb != chat.VerbRun || a.mayDrive(ev.By) != nil {
 		return nil
 	}
@@ -310,7 +310,7 @@ func (a *App) answer(ctx context.Context, in inbound, ev chat.Event, reply chat.
 
 // given is what is remembered of a message: whose session took it, if one did.
 func (a *App) given(ev chat.Event, reply chat.Reply, err error) taken {
-	c, perr := chat.Parse(ev.Text, knownBackends())
+	c, perr := chat.Parse(ev.Text, chat.KnownBackends())
 	if err != nil || perr != nil || c.Verb != chat.VerbRun || reply.Text != "" {
 		return taken{}
 	}

@@ -15,9 +15,6 @@ import (
 	"github.com/countersign/countersign/internal/workflows"
 )
 
-// knownBackends are the words that the grammar takes for backends.
-func knownBackends() []string { return []string{"local", "docker", "e2b", "daytona", "modal"} }
-
 // routers makes the three ways to the sessions. They differ only in what becomes
 // of a message whose thread has no session.
 func (a *App) routers() {
@@ -151,7 +148,7 @@ func (a *App) concernsUs(ctx context.Context, t workflows.Thread) (bool, error) 
 	}
 	ours := ok && root.Author.ID == a.self.Bot
 	if ok && !ours && a.mentions(ctx, root) {
-		c, err := chat.Parse(a.read(root), knownBackends())
+		c, err := chat.Parse(a.read(root), chat.KnownBackends())
 		ours = err == nil && c.Verb == chat.VerbRun
 	}
 	a.roots.put(t.ID, ours)

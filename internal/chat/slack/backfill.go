@@ -146,7 +146,7 @@ func (a *App) takeMissed(ctx context.Context, missed []inbound) {
 			return
 		}
 		if a.mentions(in.Text) || isDirect(in.channel) {
-			c, err := chat.Parse(a.reader.read(ctx, in.Text), knownBackends())
+			c, err := chat.Parse(a.reader.read(ctx, in.Text), chat.KnownBackends())
 			if err != nil || c.Verb != chat.VerbRun {
 				continue
 			}

@@ -133,7 +133,7 @@ func (a *App) concernsUs(ctx context.Context, t workflows.Thread) (bool, error) 
 	}
 	ours := a.isOurs(root)
 	if !ours && (a.mentions(root.Text) || isDirect(t.Channel)) {
-		c, err := chat.Parse(a.reader.read(ctx, root.Text), knownBackends())
+		c, err := chat.Parse(a.reader.read(ctx, root.Text), chat.KnownBackends())
 		ours = err == nil && c.Verb == chat.VerbRun
 	}
 	a.roots.put(key, ours)

@@ -51,7 +51,7 @@ func (a *App) slash(ctx context.Context, data json.RawMessage, ack ack) {
 		answer(chat.Sentence("Nothing was done: " + orgWide))
 		return
 	}
-	parsed, err := chat.Parse(a.reader.read(ctx, c.Text), knownBackends())
+	parsed, err := chat.Parse(a.reader.read(ctx, c.Text), chat.KnownBackends())
 	if err != nil {
 		answer(words(err))
 		return
@@ -80,9 +80,6 @@ func (a *App) slash(ctx context.Context, data json.RawMessage, ack ack) {
 	}
 	answer(reply.Text)
 }
-
-// knownBackends are the words that the grammar takes for backends.
-func knownBackends() []string { return []string{"local", "docker", "e2b", "daytona", "modal"} }
 
 func opens(v chat.Verb) bool { return v == chat.VerbRun || v == chat.VerbNew }
 
