@@ -120,7 +120,7 @@ var told = []struct {
 	{"the card is green and nothing waits for it", "openclaw/openclaw#71023", func(s stage) {
 		m := s.asks("`rm -rf build`", 1).pending()[0]
 		s.decides("grace", m, "approve", nil, "recorded")
-		th := s.sees("the card and the call agree", answered(1))
+		th := s.sees("the card and the call agree", closed(m, 1))
 		require.Equal(s.t, "approved", th.byKey(m.Key).Approval.State)
 		ran(s.t, th.calls(1)[0])
 	}},
@@ -179,7 +179,7 @@ var told = []struct {
 		require.Contains(s.t, m.Approval.Command, "‹masked›")
 		review := s.decides("grace", m, "review", nil, "recorded")
 		s.decides("grace", m, "deny", map[string]any{"reason": "not with " + token}, "recorded")
-		th := s.sees("it is denied", answered(1))
+		th := s.sees("it is denied", closed(m, 1))
 		all, err := json.Marshal(th.all("approval"))
 		require.NoError(s.t, err)
 		record, err := json.Marshal(s.audit())
@@ -237,7 +237,7 @@ var told = []struct {
 	{"a denial gives no way on", "NousResearch/hermes-agent#25693", func(s stage) {
 		m := s.asks("`rm -rf build`", 1).pending()[0]
 		s.decides("grace", m, "deny", map[string]any{"changes": "only build/out"}, "recorded")
-		th := s.sees("the model is told", answered(1))
+		th := s.sees("the model is told", closed(m, 1))
 		require.Contains(s.t, th.answer(1).Text, "only build/out")
 		require.Contains(s.t, th.byKey(m.Key).Text, "Changes asked for by @grace")
 	}},

@@ -92,6 +92,11 @@ func decided(state string) func(thread) bool {
 	}
 }
 
+// closed: a turn has its answer, and a request of it is not asked any more.
+func closed(request message, turn int) func(thread) bool {
+	return func(th thread) bool { return answered(turn)(th) && len(th.byKey(request.Key).Buttons) == 0 }
+}
+
 // running: the turn's only call runs.
 func running(turn int) func(thread) bool {
 	return func(th thread) bool {
