@@ -119,7 +119,7 @@ func TestAFullModelPoolDoesNotSlowAShell(t *testing.T) {
 	}
 	t.Logf("from the click to the output on the card: %v alone, %v with the pool full", took[0], took[1])
 	require.Less(t, took[1], slower(took[0]))
-	require.Equal(t, places, hung(), "the pool was full all the time")
+	require.GreaterOrEqual(t, hung(), places, "the pool was full all the time; a call that was given up for late was made again")
 	th := ada.thread(t, ids[1])
 	require.Empty(t, th.answer(1).ID, "its next model call waits")
 	require.Equal(t, "recorded", ada.click(t, th.turn(1), "stop", nil).Outcome)
@@ -140,7 +140,7 @@ func TestASilentChatSlowsNeither(t *testing.T) {
 	b.kill()
 	began := time.Now()
 	log := filepath.Join(th.WorkspacePath, "log")
-	await(t, stretched(20*time.Second), "three more steps of model and shell without a chat", func() (string, bool) {
+	await(t, 20*time.Second, "three more steps of model and shell without a chat", func() (string, bool) {
 		data, err := os.ReadFile(log)
 		return string(data), err == nil && string(data) == "0\n1\n2\n3\n"
 	})
