@@ -179,6 +179,7 @@ func (s *Server) getMeta(w http.ResponseWriter, r *http.Request, by workflows.Ac
 		"default_backend": "", "models": append([]string{}, s.opt.Models...), "last_event": last,
 		"version": s.opt.Version, "offline": s.opt.Offline, "notices": append([]string{}, s.opt.Notices...),
 		"commands": commands,
+		"attach":   map[string]int{"file_bytes": workflows.MaxFileBytes, "files": workflows.MaxAttached, "bytes": workflows.MaxAttachedBytes},
 	}
 	if len(s.opt.Backends) > 0 {
 		meta["default_backend"] = s.opt.Backends[0].Name

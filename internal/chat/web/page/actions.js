@@ -79,7 +79,10 @@ function withPending(app, el, then) {
 function takeBack(app, thread, p) {
   thread.pending = thread.pending.filter((x) => x.clientID !== p.clientID);
   // What may have arrived is not written twice.
-  if (!p.unsure && !app.composer.field.value) app.composer.set(p.text);
+  if (!p.unsure && !app.composer.field.value) {
+    app.composer.set(p.text);
+    if (p.files.length) app.composer.files?.put(p.files);
+  }
   app.schedule();
 }
 

@@ -2,6 +2,7 @@
 // the state; every click arrives at one listener.
 import { ApiError, Client, EventStream, newID, path } from "./api.js";
 import { act } from "./actions.js";
+import { Attachments } from "./attach.js";
 import { Composer } from "./composer.js";
 import { announce, toast } from "./dialogs.js";
 import { h } from "./dom.js";
@@ -21,6 +22,7 @@ class App {
     this.nav = document.getElementById("side");
     this.openedAt = Date.now();
     this.events = 0;
+    this.drafts = new Map();
     this.view = { unfolded: new Set(), busy: new Map(), me: "" };
     this.s = { me: "", meta: {}, channels: [], channel: "general", talk: null, thread: null, threads: [], threadsLoaded: false, unread: new Set(), connection: "connecting" };
   }
@@ -52,6 +54,9 @@ class App {
     addEventListener("hashchange", () => (this.takeToken() ? this.connect() : this.route()));
     addEventListener("online", () => this.stream?.retryNow());
     document.addEventListener("visibilitychange", () => this.visibility());
+    // Wherever on the page files are dropped, the browser would leave the page for them.
+    document.addEventListener("dragover", (e) => e.dataTransfer?.types.includes("Files") && e.preventDefault());
+    document.addEventListener("drop", (e) => this.dropped(e));
     document.addEventListener("keydown", (e) => {
       if (e.key === "Escape" && document.body.classList.contains("side-open")) this.showSide(false);
     });
@@ -59,6 +64,19 @@ class App {
       e.preventDefault();
       this.main.focus();
     });
+  }
+
+  dropped(e) {
+    if (!e.dataTransfer?.files.length) return;
+    e.preventDefault();
+    if (!document.body.classList.contains("gated") && !document.querySelector("dialog[open]")) this.composer?.attach(e.dataTransfer.files);
+  }
+
+  // draftFiles are the files of a place's draft, null where the server takes none.
+  draftFiles(place) {
+    const limits = this.s.meta.attach;
+    if (limits && !this.drafts.has(place)) this.drafts.set(place, new Attachments(() => this.client, limits));
+    return this.drafts.get(place) || null;
   }
 
   // gate asks for the token.
@@ -296,7 +314,8 @@ class App {
     this.s.talk = newThread(known.id, { id: known.id }, true);
     this.composer = new Composer({
       place: "c." + known.id, kind: "c", label: "Message to #" + known.id, placeholder: "/agent fix the flaky test in internal/router",
-      known: () => this.known(), backends: this.s.meta.backends, defaultBackend: this.s.meta.default_backend, send: (text) => this.startTask(known.id, text),
+      known: () => this.known(), files: this.draftFiles("c." + known.id), backends: this.s.meta.backends, defaultBackend: this.s.meta.default_backend,
+      send: (text, files) => this.startTask(known.id, text, files),
     });
     this.threadView = new ThreadView(this.main, this.s.talk, this.composer, { ...known, notices: this.s.meta.notices });
     this.threadView.render(this.view);
@@ -313,7 +332,7 @@ class App {
     this.s.unread.delete(id);
     this.composer = new Composer({
       place: "t." + id, kind: "t", label: "Message to the agent", placeholder: "Reply, or type / for commands",
-      known: () => this.known(), send: (text) => this.reply(thread, text),
+      known: () => this.known(), files: this.draftFiles("t." + id), send: (text, files) => this.reply(thread, text, files),
     });
     this.threadView = new ThreadView(this.main, thread, this.composer);
     this.threadView.render(this.view);
@@ -327,16 +346,17 @@ class App {
     return { backends, models, commands, sessions: this.s.threads.map((t) => ({ name: t.id, does: plain(t.title || "") })) };
   }
 
-  // startTask posts to a channel. The same text sent again after a failure is the
-  // same message to the server.
-  async startTask(channel, text) {
-    const mine = this.unsure?.text === text && this.unsure.channel === channel ? this.unsure : { text, channel, clientID: newID() };
+  // startTask posts to a channel. The same text with the same files, sent again after
+  // a failure, is the same message to the server.
+  async startTask(channel, text, files) {
+    const what = JSON.stringify([channel, text, files]);
+    const mine = this.unsure?.what === what ? this.unsure : { what, clientID: newID() };
     this.unsure = mine;
     if (!/^\s*(\/agent|@countersign)(\s|$)/.test(text)) {
       return ["Plain text starts nothing here. ", h("button", { type: "button", class: "button small", "data-action": "as-task" }, "Send it as a task for the agent")];
     }
     try {
-      const answer = await this.client.post(path("channels", channel, "messages"), { text, client_id: mine.clientID });
+      const answer = await this.client.post(path("channels", channel, "messages"), messageBody(text, mine.clientID, files));
       this.unsure = null;
       if (answer.text) toast(markdown(answer.text, { times: true }), { kind: "info" });
       await this.loadThreads();
@@ -351,8 +371,8 @@ class App {
   }
 
   // reply posts to a thread: the text is shown at once, as on its way.
-  async reply(thread, text) {
-    const pending = { clientID: newID(), text, error: "", since: this.events };
+  async reply(thread, text, files = []) {
+    const pending = { clientID: newID(), text, files, error: "", since: this.events };
     thread.pending.push(pending);
     this.threadView?.toEnd();
     this.deliver(thread, pending);
@@ -362,7 +382,7 @@ class App {
   async deliver(thread, pending) {
     this.replacePending(thread, pending, (pending = { ...pending, error: "" }));
     try {
-      const answer = await this.client.post(path("threads", thread.id, "messages"), { text: pending.text, client_id: pending.clientID });
+      const answer = await this.client.post(path("threads", thread.id, "messages"), messageBody(pending.text, pending.clientID, pending.files));
       if (answer.text) toast(markdown(answer.text, { times: true }), { kind: "info" });
       if (answer.opened && answer.opened !== thread.id) {
         toast("A new thread was opened.", { kind: "info", action: { label: "Go there", run: () => (location.hash = "#/t/" + encodeURIComponent(answer.opened)) } });
@@ -423,6 +443,8 @@ class App {
     }
   }
 }
+
+const messageBody = (text, clientID, files) => ({ text, client_id: clientID, ...(files.length && { files }) });
 
 // isUnsure says whether a text may have arrived all the same.
 const isUnsure = (err) => !(err instanceof ApiError) || err.status === 0 || err.code === "unconfirmed";

@@ -1,5 +1,6 @@
 // The place to write in: one for a channel, one for a thread. Enter sends,
 // Shift+Enter breaks the line; commands are completed while they are typed.
+import { AttachmentList } from "./attach.js";
 import { h, icon, morph } from "./dom.js";
 import { backendOf, suggest, withBackend } from "./complete.js";
 import { announce } from "./dialogs.js";
@@ -12,9 +13,10 @@ const sendHint = "Enter sends, Shift+Enter breaks the line";
 
 export class Composer {
   // place names the draft; kind is "c" or "t"; known() gives completion's values;
-  // send(text) resolves to true when the text was taken, else to a sentence.
-  constructor({ place, kind, label, placeholder, known, send, backends, defaultBackend }) {
-    Object.assign(this, { place, kind, known, send });
+  // files are the draft's Attachments, null where the server takes none;
+  // send(text, files) resolves to true when the text was taken, else to a sentence.
+  constructor({ place, kind, label, placeholder, known, send, files, backends, defaultBackend }) {
+    Object.assign(this, { place, kind, known, send, files });
     this.items = [];
     this.active = -1;
     this.field = h("textarea", {
@@ -26,8 +28,9 @@ export class Composer {
     this.hint = h("span", { class: "hint", id: "composer-hint" }, sendHint);
     this.picker = backends && this.makePicker(backends, defaultBackend);
     this.button = h("button", { type: "submit", class: "button primary send", "aria-label": "Send" }, icon("M5 12h14M13 6l6 6-6 6"));
-    this.el = h("form", { class: "composer" }, this.list, this.error, h("div", { class: "composer-box" }, this.field,
-      h("div", { class: "composer-bar" }, this.picker && h("label", { class: "picker" }, h("span", {}, "Backend"), this.picker),
+    this.attached = files && new AttachmentList(files);
+    this.el = h("form", { class: "composer" }, this.list, this.error, h("div", { class: "composer-box" }, this.attached?.el, this.field,
+      h("div", { class: "composer-bar" }, this.attached && [this.attached.button, this.attached.input], this.picker && h("label", { class: "picker" }, h("span", {}, "Backend"), this.picker),
         this.hint, this.button)));
     this.listen();
     this.field.value = sessionStorage.getItem(draftKey(place)) || "";
@@ -56,9 +59,26 @@ export class Composer {
       e.preventDefault();
       if (option) this.accept(Number(option.dataset.index));
     });
+    this.field.addEventListener("paste", (e) => {
+      const { files, types } = e.clipboardData;
+      if (!files.length || types.includes("text/plain")) return;
+      e.preventDefault();
+      this.attach(files);
+    });
+    if (this.files) this.files.changed = (sentence) => {
+      this.attached.render();
+      if (sentence) this.fail(sentence);
+      else if (sentence === "") this.error.replaceChildren();
+    };
     this.picker?.addEventListener("change", () => {
       this.set(withBackend(this.field.value, this.picker.value));
     });
+  }
+
+  // attach takes files that were dropped or pasted.
+  attach(files) {
+    if (this.files) this.files.add([...files]);
+    else this.fail("This server takes no files.");
   }
 
   // synced brings height, draft and picker to what the field holds.
@@ -160,7 +180,7 @@ export class Composer {
 
   async submit() {
     const text = this.field.value;
-    if (!text.trim() || this.sending) return;
+    if ((!text.trim() && !this.files?.entries.length) || this.sending) return;
     this.closeList();
     if (new Blob([text]).size > maxBytes) {
       this.fail("This is longer than 1 MB and cannot be sent. Put it into a file of the workspace instead.");
@@ -168,10 +188,12 @@ export class Composer {
     }
     this.sending = true;
     this.button.setAttribute("aria-busy", "true");
-    const answer = await this.send(text);
+    const files = (await this.files?.ready()) ?? [];
+    const answer = typeof files === "string" ? files : await this.send(text, files);
     this.sending = false;
     this.button.removeAttribute("aria-busy");
     if (answer === true) {
+      this.files?.sent(files);
       if (this.field.value === text) this.set("");
     } else {
       this.fail(answer);

@@ -197,6 +197,7 @@ export function pendingEl(p, view) {
     h("div", { class: "bubble" },
       h("header", { class: "byline" }, h("span", { class: "who" }, name), " ", h("span", { class: p.error ? "unsent" : "" }, p.error ? (p.unsure ? "not confirmed" : "not sent") : "sending")),
       markdown(p.text.length > 5000 ? p.text.slice(0, 5000) + "\n… " + size(p.text.length) : p.text, { breaks: true }),
+      p.files.length > 0 && h("p", { class: "aside" }, "Attached: ", p.files.map((f, i) => [i ? ", " : "", visible(f.name), ` (${size(f.bytes)})`])),
       p.error && h("p", { class: "unsent" }, p.error),
       p.error && h("div", { class: "buttons" },
         h("button", { type: "button", class: "button primary", "data-action": "resend" }, "Send again"),

@@ -7,7 +7,8 @@
 //
 //   - GET /api/v1/meta: {"you","act_as","people":[],"backends":[{"name","isolated"}],
 //     "default_backend","models":[],"notices":[],"commands":[{"name","usage","does",
-//     "thread"}],"last_event"}. last_event is the newest event's ID: the page follows
+//     "thread"}],"attach":{"file_bytes","files","bytes"},"last_event"}. attach is what
+//     files a message may bring; without it none are offered. last_event is the newest event's ID: the page follows
 //     /events?after=last_event and only then reads the thread, so that nothing falls
 //     between the two.
 //   - GET /api/v1/channels: [{"id","title"}]; GET /api/v1/channels/{c}/messages: what
@@ -25,6 +26,8 @@
 //     changes asked for) and, in a vote, "reason"; a person is a name or a
 //     workflows.Actor.
 //   - GET /api/v1/threads/{t}/grants: [{"id","command","by","at","until"}].
+//   - POST /api/v1/files?name=…: keeps the body and answers {"id","name","bytes"}; a
+//     posted message's "files" is a list of such answers.
 //   - A click's "values": "digest", "reason", "changes" (with deny), "command" and
 //     "break_glass" (with approve).
 //   - A click's answer may have "review", a chat.Review; without it "text" is shown.

@@ -50,7 +50,9 @@ export function mergeAll(thread, messages, since, now) {
 // event comes before the answer, by author and text.
 export function settle(thread, me) {
   const messages = [...thread.messages.values()];
+  // The server adds the names of files to a text.
+  const same = (m, p) => (p.files.length ? m.text.startsWith(p.text.trim()) : m.text === p.text);
   const arrived = (p) => thread.messages.has(p.messageID) ||
-    messages.some((m) => m.kind === "user" && m.text === p.text && nameOf(m.author) === me && thread.seen.get(m.id) > p.since);
+    messages.some((m) => m.kind === "user" && same(m, p) && nameOf(m.author) === me && thread.seen.get(m.id) > p.since);
   thread.pending = thread.pending.filter((p) => !arrived(p));
 }

@@ -102,6 +102,19 @@ func TestAccessible(t *testing.T) {
 	tb.press("\r")
 	tb.shows("#composer-error", "Plain text")
 	tb.accessible("the composer's error")
+	s.mu.Lock()
+	s.onFile = func(name string) (int, string) {
+		if name == "no.txt" {
+			return 500, "The disk is full."
+		}
+		return 0, ""
+	}
+	s.mu.Unlock()
+	tb.expect("500")
+	tb.chooses([2]string{"yes.txt", "y"}, [2]string{"no.txt", "n"})
+	tb.shows("#attached .failed", "The disk is full.")
+	tb.accessible("files to send")
+	tb.shot("attached-failed")
 
 	tb.eval(`location.hash = "#/t/t1"`)
 	tb.shows(".approval-card", "Approve once")

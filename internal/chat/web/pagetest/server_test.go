@@ -1,12 +1,15 @@
 package pagetest
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -107,8 +110,14 @@ type (
 		Parent     string `json:"parent"`
 	}
 	post struct {
-		Text     string `json:"text"`
-		ClientID string `json:"client_id"`
+		Text     string   `json:"text"`
+		ClientID string   `json:"client_id"`
+		Files    []upload `json:"files,omitempty"`
+	}
+	upload struct {
+		ID    string `json:"id"`
+		Name  string `json:"name"`
+		Bytes int64  `json:"bytes"`
 	}
 	click struct {
 		Button string            `json:"button"`
@@ -134,6 +143,7 @@ type server struct {
 
 	// onPost, onClick and output may be set before the page is opened.
 	onPost  func(channel, thread string, p post, by string) (status int, text string)
+	onFile  func(name string) (status int, text string)
 	onClick func(c seenClick) clickAnswer
 	output  func(w http.ResponseWriter, id, stream string, offset int)
 
@@ -147,6 +157,7 @@ type server struct {
 	grants   []grant
 	faults   []string
 	changed  chan struct{}
+	uploads  []upload
 	down     bool
 	cuts     int
 	token    string
@@ -171,6 +182,7 @@ func newServer(t *testing.T) *server {
 		"POST /api/v1/channels/{c}/messages": s.post,
 		"GET /api/v1/threads/{t}":            s.thread,
 		"POST /api/v1/threads/{t}/messages":  s.post,
+		"POST /api/v1/files":                 s.file,
 		"GET /api/v1/threads/{t}/grants":     s.granted,
 		"POST /api/v1/messages/{id}/click":   s.click,
 		"GET /api/v1/tool_calls/{id}/output": s.toolOutput,
@@ -254,7 +266,44 @@ func (s *server) meta(w http.ResponseWriter, r *http.Request) {
 		"you": actor(r), "act_as": true, "people": []string{"ada", "grace", "linus"},
 		"backends":        []map[string]any{{"name": "local", "isolated": false}, {"name": "docker", "isolated": true}},
 		"default_backend": "local", "models": []string{"offline"}, "notices": []string{"Commands run as you, on `this machine`."}, "last_event": len(s.events),
+		"attach": map[string]int{"file_bytes": 1000, "files": 3, "bytes": 1500},
 	})
+}
+
+// file keeps an upload, as the API does.
+func (s *server) file(w http.ResponseWriter, r *http.Request) {
+	name := r.URL.Query().Get("name")
+	data, err := io.ReadAll(r.Body)
+	if err != nil || name == "" || len(r.URL.Query()) != 1 || len(data) > 1000 {
+		s.fault("upload %s of %d bytes: %v", r.URL, len(data), err)
+	}
+	s.mu.Lock()
+	onFile := s.onFile
+	s.mu.Unlock()
+	if onFile != nil {
+		if status, text := onFile(name); status != 0 {
+			refuse(w, status, "refused", text, "")
+			return
+		}
+	}
+	sum := sha256.Sum256(data)
+	u := upload{ID: "uploads/" + hex.EncodeToString(sum[:]), Name: name, Bytes: int64(len(data))}
+	s.mu.Lock()
+	s.uploads = append(s.uploads, u)
+	s.mu.Unlock()
+	answer(w, 201, u)
+}
+
+// shown is a message's text as the server stores it.
+func (p post) shown() string {
+	names := make([]string, len(p.Files))
+	for i, f := range p.Files {
+		names[i] = f.Name
+	}
+	if len(names) == 0 {
+		return p.Text
+	}
+	return strings.TrimSpace(p.Text + "\n\nAttached: " + strings.Join(names, ", "))
 }
 
 func (s *server) channels(w http.ResponseWriter, _ *http.Request) {
@@ -333,6 +382,11 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 		s.fault("post without client_id")
 	}
 	s.mu.Lock()
+	for _, f := range p.Files {
+		if !slices.Contains(s.uploads, f) {
+			s.faults = append(s.faults, fmt.Sprintf("a file that was never uploaded: %+v", f))
+		}
+	}
 	s.tries = append(s.tries, p)
 	onPost := s.onPost
 	s.mu.Unlock()
@@ -359,7 +413,7 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 			thread, opened = id, id
 			s.sessions = append([]session{{ID: id, WorkflowID: "agent/web/main/" + id, Title: p.Text, Backend: "local", Liveness: "active"}}, s.sessions...)
 		}
-		s.putLocked(message{ID: id, ThreadID: thread, Kind: "user", Author: actor(r), Text: p.Text})
+		s.putLocked(message{ID: id, ThreadID: thread, Kind: "user", Author: actor(r), Text: p.shown()})
 	}
 	if thread == "" {
 		thread = id
