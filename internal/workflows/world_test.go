@@ -506,7 +506,7 @@ func (w *world) view(key string) (workflows.MessageView, bool) {
 
 func (w *world) eventually(what string, ok func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !ok() {
 		if time.Now().After(deadline) {
 			w.mu.Lock()

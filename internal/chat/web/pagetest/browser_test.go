@@ -22,7 +22,7 @@ import (
 )
 
 // patience is how long a test waits for the page.
-const patience = 15 * time.Second
+const patience = 60 * time.Second
 
 // chromium finds the browser.
 func chromium() (string, error) {
