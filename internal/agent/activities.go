@@ -284,6 +284,9 @@ func (a *Activities) records(ctx context.Context, in workflows.ModelInput, at ti
 				text = tooloutput.Changed(it.EditedBy, commandIn(args)) + text
 			}
 			r.Item = outputItem(it.CallID, text)
+			if img := it.Image; img != nil {
+				r.Image = &transcript.Image{Ref: img.Ref, Type: img.Type, Bytes: img.Bytes}
+			}
 		default:
 			if e := it.Message.Earlier; e != nil {
 				text, err := a.texts.load(ctx, e.Text)

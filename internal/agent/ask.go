@@ -59,6 +59,13 @@ func (a *Activities) ask(ctx context.Context, q question, b *beat) (*responses.R
 		if len(s.items) == 0 { // a response needs something to respond to
 			s = sending{items: replay(past, q.model, withReasoning, 0)}
 		}
+		shown := showing{}
+		if !q.mute {
+			var err error
+			if shown, err = a.show(ctx, c, q.model, past, s.items); err != nil {
+				return nil, err
+			}
+		}
 		response, err := c.call(ctx, a.request(ctx, c, q, s), b)
 		var refused *refusal
 		if err == nil || try == maxTries || !errors.As(err, &refused) {
@@ -66,6 +73,7 @@ func (a *Activities) ask(ctx context.Context, q question, b *beat) (*responses.R
 		}
 		switch {
 		case c.learns(q.model, refused):
+		case shown.blinds(c, q.model, refused):
 		case s.previous != "" && refused.isUnknownResponse():
 			chain = false
 		case refused.code == codeInvalidEncrypted && withReasoning:

@@ -97,7 +97,7 @@ func tokens(records []transcript.Record) int64 {
 		if n := records[i].Tokens; n > 0 {
 			return n + int64(since/bytesPerToken)
 		}
-		since += len(records[i].Item)
+		since += weight(records[i])
 	}
 	return int64(since / bytesPerToken)
 }

@@ -61,6 +61,8 @@ type refusal struct {
 	status int
 	code   string
 	param  string
+	// aboutImages: an image in the request was refused, or its length.
+	aboutImages bool
 }
 
 func (r *refusal) Unwrap() error { return r.failure }
@@ -127,7 +129,7 @@ func (c *client) refused(res *http.Response, err error, model string) error {
 	default:
 		c.badRequest(f, status, e, model)
 	}
-	return &refusal{failure: f, status: res.StatusCode, code: e.code, param: e.refusedParam()}
+	return &refusal{failure: f, status: res.StatusCode, code: e.code, param: e.refusedParam(), aboutImages: e.aboutImages(res.StatusCode)}
 }
 
 // badRequest words the refusals that no retry can mend.
@@ -256,7 +258,7 @@ func responseFailure(r *responses.Response) error {
 func failedWith(code, param string) error {
 	f := failedAs(code)
 	f.cause = fmt.Errorf("failed response, code %q, param %q", word(code), word(param))
-	return &refusal{failure: f, code: code, param: param}
+	return &refusal{failure: f, code: code, param: param, aboutImages: strings.Contains(code, "image")}
 }
 
 func failedAs(code string) *failure {

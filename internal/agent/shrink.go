@@ -27,7 +27,7 @@ func shrink(records []transcript.Record, budget int) []transcript.Record {
 			continue
 		}
 		r.Item = cutItem(r.Item, limit)
-		total += len(r.Item)
+		total += weight(r)
 		if isPersons(r) {
 			newest = len(small)
 		}
@@ -35,12 +35,12 @@ func shrink(records []transcript.Record, budget int) []transcript.Record {
 	}
 	start := 0
 	for start < newest && (total > budget || !isPersons(small[start])) {
-		total -= len(small[start].Item)
+		total -= weight(small[start])
 		start++
 	}
 	after := newest + 1
 	for after < len(small) && total > budget {
-		total -= len(small[after].Item)
+		total -= weight(small[after])
 		after++
 	}
 	kept := []transcript.Record{{Item: messageItem(leftOutMark)}}
@@ -51,9 +51,17 @@ func shrink(records []transcript.Record, budget int) []transcript.Record {
 func size(records []transcript.Record) int {
 	n := 0
 	for _, r := range records {
-		n += len(r.Item)
+		n += weight(r)
 	}
 	return n
+}
+
+// weight is what a record takes of a request, in bytes of text.
+func weight(r transcript.Record) int {
+	if r.Image != nil {
+		return len(r.Item) + imageWeight
+	}
+	return len(r.Item)
 }
 
 func isPersons(r transcript.Record) bool {

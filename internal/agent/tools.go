@@ -52,6 +52,9 @@ func tools() []responses.ToolUnionParam {
 		tool(workflows.ToolReadFile, "Read one text file.", object{
 			"path": object{"type": "string", "description": "Absolute, or relative to the workspace."},
 		}),
+		tool(workflows.ToolViewImage, "Look at one image file of the workspace: PNG, JPEG, WebP, or GIF without animation; at most 20 MB.", object{
+			"path": object{"type": "string", "description": "Absolute, or relative to the workspace."},
+		}),
 		tool(workflows.ToolWriteFile, "Write one text file, in place of what it held; missing directories are made.", object{
 			"path":    object{"type": "string", "description": "Absolute, or relative to the workspace."},
 			"content": object{"type": "string", "description": "The whole new content."},
@@ -136,7 +139,7 @@ func checkCall(name, arguments string) (shown, bad string) {
 			return "read on from " + args.SessionID, ""
 		}
 		return "to " + args.SessionID + ": " + args.Chars, ""
-	case workflows.ToolReadFile:
+	case workflows.ToolReadFile, workflows.ToolViewImage:
 		args := workflows.ReadFileArgs{}
 		if bad := readArgs(arguments, &args); bad != "" {
 			return "", bad
@@ -174,8 +177,10 @@ func checkTreeCall(name, arguments string) (shown, bad string) {
 		}
 		return name + "\n" + args.Patch, ""
 	}
-	return "", fmt.Sprintf("There is no tool named %q. Use %s, %s, %s, %s, %s or %s.", cut(name, 64),
-		workflows.ToolShell, workflows.ToolWriteStdin, workflows.ToolReadFile, workflows.ToolWriteFile, workflows.ToolListFiles, workflows.ToolApplyPatch)
+	return "", fmt.Sprintf("There is no tool named %q. Use one of %s.", cut(name, 64), strings.Join([]string{
+		workflows.ToolShell, workflows.ToolWriteStdin, workflows.ToolReadFile, workflows.ToolViewImage,
+		workflows.ToolWriteFile, workflows.ToolListFiles, workflows.ToolApplyPatch,
+	}, ", "))
 }
 
 // Bounds and defaults of yield_time_ms. A command on a terminal never ends by

@@ -195,8 +195,8 @@ func (a *Activities) read(ctx context.Context, s Session, ref workflows.SandboxR
 	switch call.Tool {
 	case workflows.ToolShell:
 		return a.readShell(ctx, s, ref, args)
-	case workflows.ToolReadFile:
-		return a.readRead(ctx, s, ref, args)
+	case workflows.ToolReadFile, workflows.ToolViewImage:
+		return a.readRead(ctx, s, ref, call.Tool, args)
 	case workflows.ToolWriteFile:
 		return a.readWrite(ctx, s, ref, args)
 	case workflows.ToolListFiles:
@@ -276,17 +276,17 @@ func (a *Activities) readShell(ctx context.Context, s Session, ref workflows.San
 	return c, c.bind(ctx, s, ref, a.cfg.Workspaces[ref.Workspace].Fingerprint())
 }
 
-func (a *Activities) readRead(ctx context.Context, s Session, ref workflows.SandboxRef, args string) (act, error) {
+func (a *Activities) readRead(ctx context.Context, s Session, ref workflows.SandboxRef, tool, args string) (act, error) {
 	var in workflows.ReadFileArgs
 	if err := decode(args, &in); err != nil {
 		return act{}, err
 	}
-	c := act{tool: workflows.ToolReadFile, path: s.Info().Abs(in.Path), timeout: a.cfg.Timeouts.Read}
+	c := act{tool: tool, path: s.Info().Abs(in.Path), timeout: a.cfg.Timeouts.Read}
 	at, err := insideFile(ctx, s, in.Path)
 	if err != nil {
 		return act{}, err
 	}
-	c.verdict = policy.Verdict{Tier: policy.Safe, Display: "read_file " + c.path, Displayable: true, Paths: []string{c.path}}
+	c.verdict = policy.Verdict{Tier: policy.Safe, Display: tool + " " + c.path, Displayable: true, Paths: []string{c.path}}
 	c.cwd = ref.Root
 	c.path = at.Resolved
 	return c, c.bind(ctx, s, ref, a.cfg.Workspaces[ref.Workspace].Fingerprint())

@@ -37,6 +37,9 @@ func (a *Activities) RunTool(ctx context.Context, in workflows.RunInput) (workfl
 		case tool == workflows.ToolReadFile:
 			defer a.beat(ctx)()
 			res, err = r.readFile(ctx)
+		case tool == workflows.ToolViewImage:
+			defer a.beat(ctx)()
+			res, err = r.viewImage(ctx)
 		case tool == workflows.ToolWriteFile:
 			defer a.beat(ctx)()
 			res, err = r.writeFile(ctx)
@@ -201,14 +204,10 @@ func (r *run) readFile(ctx context.Context) (workflows.ToolResult, error) {
 		return r.ended(ctx, workflows.ResultChanged, what)
 	}
 	data, size, err := r.s.ReadFile(ctx, c.path, execlog.MaxChunk)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return r.ended(ctx, workflows.CallFailed, fmt.Sprintf("%s does not exist.", c.path))
-	case errors.Is(err, ErrNotFile):
-		return r.ended(ctx, workflows.CallFailed, fmt.Sprintf("%s is no regular file.", c.path))
-	case errors.Is(err, fs.ErrPermission):
-		return r.ended(ctx, workflows.CallFailed, fmt.Sprintf("%s may not be read.", c.path))
-	case err != nil:
+	if why := cannotRead(c.path, err); why != "" {
+		return r.ended(ctx, workflows.CallFailed, why)
+	}
+	if err != nil {
 		return workflows.ToolResult{}, err
 	}
 	mask.New(r.a.secrets(r.in.Sandbox.Workspace)...).Hide(data)
@@ -218,6 +217,19 @@ func (r *run) readFile(ctx context.Context) (workflows.ToolResult, error) {
 	}
 	head := data[:min(len(data), MaxStreamBytes)]
 	return r.done(ctx, started, Output{Stdout: string(head), StdoutBytes: size}, int64(len(data)))
+}
+
+// cannotRead says why a file cannot be read, where that is the file's own fault.
+func cannotRead(path string, err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return path + " does not exist."
+	case errors.Is(err, ErrNotFile):
+		return path + " is no regular file."
+	case errors.Is(err, fs.ErrPermission):
+		return path + " may not be read."
+	}
+	return ""
 }
 
 func (r *run) done(ctx context.Context, started time.Time, o Output, bytes int64) (workflows.ToolResult, error) {

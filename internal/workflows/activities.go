@@ -80,10 +80,23 @@ type Item struct {
 	// with.
 	EditedBy string  `json:"edited_by,omitempty"`
 	Args     TextRef `json:"args,omitzero"`
+	// Image is what the call shows, beside Output.
+	Image *Image `json:"image,omitempty"`
 	// Guide is an AGENTS.md file that is new to the model.
 	Guide *Guide `json:"guide,omitempty"`
 	// Files are what became of the message's attachments.
 	Files []PlacedFile `json:"files,omitempty"`
+}
+
+// Image is an image file that a tool call shows to the model. Its bytes are in the
+// blob store, and in no history.
+type Image struct {
+	Ref string `json:"ref"`
+	// Type is its media type.
+	Type   string `json:"type"`
+	Width  int    `json:"width"`
+	Height int    `json:"height"`
+	Bytes  int64  `json:"bytes"`
 }
 
 // ModelResult is what a model call gave.
@@ -130,6 +143,8 @@ const (
 	ToolWriteFile  = "write_file"
 	ToolListFiles  = "list_files"
 	ToolApplyPatch = "apply_patch"
+	// ToolViewImage shows the model an image file.
+	ToolViewImage = "view_image"
 	// ToolWriteStdin reads on from a command in the background, and sends it text.
 	ToolWriteStdin = "write_stdin"
 )
@@ -192,7 +207,7 @@ type WriteStdinArgs struct {
 	YieldTimeMS int    `json:"yield_time_ms,omitempty"`
 }
 
-// ReadFileArgs are the arguments of [ToolReadFile].
+// ReadFileArgs are the arguments of [ToolReadFile] and [ToolViewImage].
 type ReadFileArgs struct {
 	Path string `json:"path"`
 }
@@ -416,6 +431,8 @@ type ToolResult struct {
 	TimedOut bool   `json:"timed_out,omitempty"`
 	// Output is what the model gets: both streams, head and tail kept.
 	Output TextRef `json:"output,omitzero"`
+	// Image is what [ToolViewImage] has found.
+	Image *Image `json:"image,omitempty"`
 	// Tail is the last lines for the card, at most 10 and 1 KiB.
 	Tail string `json:"tail,omitempty"`
 	// StdoutBytes and StderrBytes are the lengths of the streams; of talk to a

@@ -238,6 +238,9 @@ func (s *session) collect() {
 		if c.EditedBy != nil {
 			it.EditedBy, it.Args = c.EditedBy.Label(), c.Args
 		}
+		if c.Result != nil {
+			it.Image = c.Result.Image
+		}
 		t.Append = append(t.Append, it)
 	}
 	t.Calls = nil

@@ -239,6 +239,9 @@ func (s *Server) past(id string) ([]wire.Item, bool) {
 	return k.items, true
 }
 
+// imageTokens is what an image takes, whatever its bytes.
+const imageTokens = 765
+
 // tokens are those of a request's input: a token for every four bytes.
 func (s *Server) tokens(req Request, read *wire.Request) int {
 	n := len(req.Instructions)
@@ -254,7 +257,14 @@ func (s *Server) tokens(req Request, read *wire.Request) int {
 	for _, raw := range req.Input {
 		n += len(raw)
 	}
-	return n / 4
+	images := 0
+	for _, it := range read.Items {
+		for _, img := range it.Images {
+			n -= img.Encoded
+			images++
+		}
+	}
+	return n/4 + images*imageTokens
 }
 
 // cached are the tokens of a request that began as the last one with its key.

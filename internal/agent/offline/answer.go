@@ -62,6 +62,9 @@ func (r ran) report() string {
 		stderr = cut(stderr, max(minStderr, maxOutput-len(stdout)))
 		stdout = cut(stdout, maxOutput-len(stderr))
 	}
+	for _, img := range r.images {
+		fmt.Fprintf(&b, "\nThe model was shown a %s image of %d × %d pixels, %d bytes.", img.Name(), img.Width, img.Height, img.Bytes)
+	}
 	if stdout != "" {
 		b.WriteString("\n" + fenced("", stdout))
 	}

@@ -102,6 +102,11 @@ func (st step) arguments() string {
 		v = struct {
 			Patch string `json:"patch"`
 		}{st.command}
+	case tool == "view_image":
+		_, path, _ := strings.Cut(st.command, " ")
+		v = struct {
+			Path string `json:"path"`
+		}{path}
 	case tool == "list_files":
 		list := struct {
 			Path  *string `json:"path"`

@@ -166,13 +166,13 @@ func callID(session, id string, i int) string {
 const patchMark = "*** Begin Patch"
 
 // toolOf names the tool that a command in backticks is for: a patch is applied,
-// `list_files [path]` lists, all else is the shell's.
+// `list_files [path]` lists, `view_image path` looks, all else is the shell's.
 func toolOf(command string) string {
 	word, _, _ := strings.Cut(command, " ")
 	switch {
 	case strings.HasPrefix(command, patchMark):
 		return "apply_patch"
-	case word == "list_files":
+	case word == "list_files", word == "view_image" && word != command:
 		return word
 	}
 	return "shell"

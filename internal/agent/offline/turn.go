@@ -31,11 +31,12 @@ type ran struct {
 	// changedBy, where it is set, changed the command that was asked for.
 	changedBy string
 	output    tooloutput.Output
+	images    []wire.Image
 }
 
-func ranOf(call wire.Item, text string) ran {
-	r := ran{command: commandOf(call)}
-	by, command, rest := tooloutput.CutChanged(text)
+func ranOf(call, output wire.Item) ran {
+	r := ran{command: commandOf(call), images: output.Images}
+	by, command, rest := tooloutput.CutChanged(output.Text)
 	if by != "" {
 		r.command, r.changedBy = command, by
 	}
@@ -62,10 +63,10 @@ func (m *Model) turn(items []wire.Item) turn {
 			start = i + 1
 		}
 	}
-	outputs := map[string]string{}
+	outputs := map[string]wire.Item{}
 	for _, it := range items[start:] {
 		if it.Type == "function_call_output" {
-			outputs[it.CallID] = it.Text
+			outputs[it.CallID] = it
 		}
 	}
 	for _, it := range items[start:] {

@@ -81,6 +81,16 @@ type Record struct {
 	// all before it. Model then names the one that can read it; empty is any. The
 	// records themselves stay, for people and audit.
 	Window []json.RawMessage `json:"window,omitempty"`
+	// Image is what an output shows beside its text. It takes its place in requests
+	// only.
+	Image *Image `json:"image,omitempty"`
+}
+
+// Image is an image in the blob store.
+type Image struct {
+	Ref   string `json:"ref"`
+	Type  string `json:"type"` // its media type
+	Bytes int64  `json:"bytes"`
 }
 
 type segment struct {

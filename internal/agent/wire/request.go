@@ -71,8 +71,9 @@ type Item struct {
 	Output    json.RawMessage `json:"output"`
 	Encrypted string          `json:"encrypted_content"`
 
-	// Text is that of a message or an output.
-	Text string `json:"-"`
+	// Text is that of a message or an output, and Images what it shows.
+	Text   string  `json:"-"`
+	Images []Image `json:"-"`
 }
 
 // Fields of the API's request, and of the input items that a replay holds.
@@ -185,9 +186,8 @@ func readItem(at string, raw json.RawMessage) (Item, error) {
 		if !slices.Contains(roles, it.Role) {
 			return it, Invalid(at+".role", "invalid_value", "Invalid value: '"+it.Role+"'.")
 		}
-		it.Text, ok = contentText(it.Content)
-		if !ok {
-			return it, Invalid(at+".content", "invalid_type", "Invalid type for '"+at+".content'.")
+		if err := it.readContent(at+".content", it.Content, it.Role != "assistant"); err != nil {
+			return it, err
 		}
 	case "function_call":
 		if !nameFit.MatchString(it.Name) {
@@ -197,9 +197,8 @@ func readItem(at string, raw json.RawMessage) (Item, error) {
 			return it, Invalid(at+".arguments", "missing_required_parameter", "Missing required parameter: '"+at+".arguments'.")
 		}
 	case "function_call_output":
-		it.Text, ok = contentText(it.Output)
-		if !ok {
-			return it, Invalid(at+".output", "invalid_type", "Invalid type for '"+at+".output'.")
+		if err := it.readContent(at+".output", it.Output, true); err != nil {
+			return it, err
 		}
 	}
 	return it, checkCallID(at, it)
@@ -218,33 +217,6 @@ func checkCallID(at string, it Item) error {
 			at, maxCallID, n))
 	}
 	return nil
-}
-
-// contentText reads a string, or a list of text parts.
-func contentText(raw json.RawMessage) (string, bool) {
-	text := ""
-	if json.Unmarshal(raw, &text) == nil {
-		return text, raw != nil && string(raw) != "null"
-	}
-	var parts []struct {
-		Type    string `json:"type"`
-		Text    string `json:"text"`
-		Refusal string `json:"refusal"`
-	}
-	if json.Unmarshal(raw, &parts) != nil {
-		return "", false
-	}
-	for _, p := range parts {
-		switch p.Type {
-		case "input_text", "output_text":
-			text += p.Text
-		case "refusal":
-			text += p.Refusal
-		default:
-			return "", false
-		}
-	}
-	return text, true
 }
 
 // checkPairs refuses calls without output, outputs without call, and reasoning
