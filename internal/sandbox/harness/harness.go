@@ -137,20 +137,6 @@ func What(interrupt, eof bool) []byte {
 	return []byte(words + "\n")
 }
 
-// Spare is what the script's verb "spare" takes: the record of no exec yet, whose
-// directory's name begins with a dot, and a program as with [Run].Own that runs
-// [Await].
-type Spare struct {
-	Record      string
-	OutputBytes int64
-	Argv        []string
-}
-
-// Args returns the script's arguments.
-func (s Spare) Args() []string {
-	return append([]string{"spare", s.Record, blocks(s.OutputBytes)}, s.Argv...)
-}
-
 // blocks is what ulimit -f counts in.
 func blocks(bytes int64) string { return strconv.FormatInt((bytes+511)/512, 10) }
 

@@ -4,7 +4,6 @@
 #
 #   harness shared RECORD TIMEOUT BLOCKS STDIN CWD PROGRAM [ARG...]
 #   harness own RECORD TIMEOUT BLOCKS STDIN CWD PROGRAM [ARG...]
-#   harness spare RECORD BLOCKS PROGRAM [ARG...]
 #   harness signal RECORD stop|KILL|INT|TERM|STOP|CONT
 #   harness feed RECORD KEY
 #
@@ -415,45 +414,6 @@ own() {
 	ended
 }
 
-# spare is own for a command that is not there yet, and reads nothing. Whoever
-# has one for it renames the record, which has no name of an exec until then.
-# File descriptor 3 ends with him, or says that he has renamed it; 4 and 5 are the
-# ends of a pipe; on 8 he is told that the command begins.
-spare() {
-	blocks=$1 kept=0
-	shift
-	take
-	: >"$run/own"
-	exec 6>&5 5>&-
-	claimed 4<&- 8>&- &
-	watch=$!
-	exec 3<&4 4<&- 6<"$run/script"
-	provide 0
-	inside "$@"
-	if ! named; then # it has no name, or is gone with its sandbox
-		kill $watch 2>/dev/null
-		rm -rf "$PWD"
-		exit 0
-	fi
-	ended
-}
-
-# named tells whether the record, the working directory, is an exec's by now.
-named() {
-	cd -P .
-	case ${PWD##*/} in .*) return 1 ;; esac
-}
-
-# claimed lets the command begin once there is one, and watches it.
-claimed() {
-	IFS= read -r _ <&3
-	named || exit 0
-	IFS= read -r timeout <"$run/timeout"
-	echo >&6
-	exec 3<&- 6>&-
-	watch "$timeout"
-}
-
 # inside runs the program between its pipes, which have no names: 4 is its output,
 # 5 its errors.
 inside() {
@@ -492,11 +452,6 @@ shared)
 own)
 	cd /
 	own "$@"
-	;;
-spare)
-	cd "$record" || exit 1
-	record=. run=run
-	spare "$@"
 	;;
 signal)
 	[ -e "$record/exit" ] && exit 0

@@ -49,12 +49,16 @@ func (s *session) Attach(ctx context.Context, id string, stream sandbox.Stream, 
 		if n > 0 {
 			heard = time.Now()
 		}
+		least := pollMin
+		if over != nil {
+			least = pollTold
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-over:
 			over = nil
-		case <-time.After(min(max(time.Since(heard)/pollShare, pollMin), pollMax)):
+		case <-time.After(min(max(time.Since(heard)/pollShare, least), pollMax)):
 		}
 	}
 }

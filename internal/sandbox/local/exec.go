@@ -26,9 +26,11 @@ const (
 	// who it is, on a machine under load.
 	startGrace = 10 * time.Second
 	// A record is polled after a pollShare of the time in which nothing happened,
-	// but no sooner than pollMin and no later than pollMax.
+	// but no sooner than pollMin and no later than pollMax; where its end is told,
+	// no sooner than pollTold.
 	pollShare = 20
 	pollMin   = time.Millisecond
+	pollTold  = 5 * time.Millisecond
 	pollMax   = 20 * time.Millisecond
 	// probeEvery is how often a silent exec's harness is looked at.
 	probeEvery = 500 * time.Millisecond
@@ -251,12 +253,17 @@ func unnamed(dir, content string) (*os.File, error) {
 	return f, nil
 }
 
+// command is the harness's script with these arguments.
 func (s *session) command(args ...string) *exec.Cmd {
-	cmd := exec.Command("/bin/sh", append([]string{s.b.harness}, args...)...)
-	cmd.Env = []string{"PATH=" + otherPath}
-	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	return cmd
+	return detached("/bin/sh", append([]string{"sh", s.b.harness}, args...))
+}
+
+// detached is a program with nothing of this one's.
+func detached(path string, args []string) *exec.Cmd {
+	return &exec.Cmd{
+		Path: path, Args: args, Env: []string{"PATH=" + otherPath}, Dir: "/",
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
 }
 
 // awaitStart returns once the command's shell begins, or never will.

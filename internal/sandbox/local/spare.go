@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/harness"
+	"github.com/countersign/countersign/internal/sandbox/keeper"
 )
 
 const (
@@ -38,9 +40,10 @@ type spare struct {
 	argv []string
 	// claim says, and its end says too, that dir has got a name, or never will.
 	claim *os.File
-	// begun gives a byte when the command begins.
-	begun *os.File
-	ended chan struct{} // closed when the harness has ended
+	// told gives a byte when the command begins, and ends when its record is whole.
+	told  *os.File
+	began chan struct{} // closed when the command begins, and when it never will
+	ended chan struct{} // closed when nothing more comes of it
 	timer *time.Timer
 }
 
@@ -69,7 +72,7 @@ func (s *session) prepare() {
 	}
 	go func() {
 		defer s.spares.makers.Done()
-		sp, err := s.makeSpare()
+		sp, err := s.makeSpare(sandbox.DefaultOutputBytes)
 		if err != nil {
 			s.b.cfg.Log.Debug("No namespace was made ahead", "error", err)
 		}
@@ -151,11 +154,15 @@ func (p *spare) end() {
 	case <-p.ended:
 	case <-time.After(spareEnd):
 	}
-	_ = p.begun.Close()
+	_ = p.told.Close()
 }
 
-func (s *session) makeSpare() (*spare, error) {
-	sp := &spare{dir: filepath.Join(s.dir, "execs", spareMark+random()), ended: make(chan struct{}), argv: s.spareArgv()}
+// makeSpare makes one whose streams may hold so many bytes each.
+func (s *session) makeSpare(limit int64) (*spare, error) {
+	sp := &spare{
+		dir:   filepath.Join(s.dir, "execs", spareMark+random()),
+		began: make(chan struct{}), ended: make(chan struct{}), argv: s.spareArgv(),
+	}
 	for _, dir := range []string{sp.dir, filepath.Join(sp.dir, "run")} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return nil, s.storeError("making a record ahead", err)
@@ -166,7 +173,9 @@ func (s *session) makeSpare() (*spare, error) {
 			return nil, s.storeError("making a record ahead", err)
 		}
 	}
-	cmd := s.command(harness.Spare{Record: sp.dir, OutputBytes: sandbox.DefaultOutputBytes, Argv: sp.argv}.Args()...)
+	path, args := keeper.Command(sp.dir, s.b.harness, limit, sp.argv)
+	cmd := detached(path, args)
+	cmd.Env = append(cmd.Env, keeper.Environ()...)
 	if err := sp.start(cmd); err != nil {
 		return nil, err
 	}
@@ -174,50 +183,37 @@ func (s *session) makeSpare() (*spare, error) {
 	return sp, nil
 }
 
-// start starts the harness on its pipes.
+// start starts the keeper on its pipes.
 func (p *spare) start(cmd *exec.Cmd) error {
-	var files []*os.File
-	pipe := func() (r, w *os.File, err error) {
-		if r, w, err = os.Pipe(); err == nil {
-			files = append(files, r, w)
-		}
-		return r, w, err
-	}
-	defer func() {
-		for _, f := range files {
-			if f != p.claim && f != p.begun {
-				_ = f.Close()
-			}
-		}
-	}()
-	claimed, claim, err := pipe()
+	claimed, claim, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("making a pipe: %w", err)
 	}
-	wait, letGo, err := pipe()
+	defer claimed.Close()
+	told, tells, err := os.Pipe()
 	if err != nil {
-		return fmt.Errorf("making a pipe: %w", err)
+		return errors.Join(fmt.Errorf("making a pipe: %w", err), claim.Close())
 	}
-	begun, begins, err := pipe()
-	if err != nil {
-		return fmt.Errorf("making a pipe: %w", err)
-	}
-	devNull, err := os.Open(os.DevNull)
-	if err != nil {
-		return fmt.Errorf("opening nothing: %w", err)
-	}
-	files = append(files, devNull)
-	// From 3 on: 3, 4, 5 and 8 are the harness's, 6 and 7 are not used.
-	cmd.ExtraFiles = []*os.File{claimed, wait, letGo, devNull, devNull, begins}
+	defer tells.Close()
+	cmd.ExtraFiles = []*os.File{claimed, tells}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting the exec harness: %w: %w", sandbox.ErrUnavailable, err)
+		return errors.Join(fmt.Errorf("starting the exec's keeper: %w: %w", sandbox.ErrUnavailable, err), claim.Close(), told.Close())
 	}
-	p.claim, p.begun = claim, begun
-	go func() {
-		_ = cmd.Wait()
-		close(p.ended)
-	}()
+	p.claim, p.told = claim, told
+	go p.hear()
+	go func() { _ = cmd.Wait() }()
 	return nil
+}
+
+// hear hears what the keeper tells: it may take longer to end than its record.
+func (p *spare) hear() {
+	defer close(p.ended)
+	n, _ := p.told.Read(make([]byte, 1))
+	close(p.began)
+	for n > 0 {
+		n, _ = p.told.Read(make([]byte, 1))
+	}
+	_ = p.told.Close()
 }
 
 // spareArgv is what a spare's harness runs, until it is told more.
@@ -285,17 +281,9 @@ func (s *session) claim(sp *spare, spec sandbox.ExecSpec, j job, script string) 
 // holds the command's environment, and keeps no name.
 func (s *session) awaitBegin(ctx context.Context, p *spare, id string) error {
 	defer os.Remove(filepath.Join(s.record(id), "run", "script"))
-	began := make(chan struct{})
-	go func() {
-		defer close(began)
-		_, _ = p.begun.Read(make([]byte, 1))
-		_ = p.begun.Close()
-	}()
 	select {
-	case <-began:
+	case <-p.began: // or its record says why it did not
 		return nil
-	case <-p.ended:
-		return nil // its record says why
 	case <-ctx.Done():
 		return ctx.Err()
 	}
