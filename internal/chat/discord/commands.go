@@ -12,6 +12,7 @@ import (
 
 	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/telemetry"
+	"github.com/countersign/countersign/internal/workflows"
 )
 
 // commandName is the slash command's, shortcutName that of the command on a
@@ -33,7 +34,12 @@ const (
 	optionPath      = "path"
 	optionRevoke    = "revoke"
 	optionSession   = "session"
+	optionFile      = "file" // the first; others have a number behind
 )
+
+// maxTaskFiles is how many files a task by command brings: each is an option of its
+// own. A message brings [workflows.MaxAttached].
+const maxTaskFiles = 3
 
 // command is what is registered, with the fields that we set: what Discord adds is
 // left out when it is compared.
@@ -76,10 +82,10 @@ func commands() []command {
 	}
 	return []command{
 		{Name: commandName, Type: int(discordgo.ChatApplicationCommand), Description: "Give the agent a task, or its session a command", Contexts: []int{inGuilds}, Options: []commandOption{
-			sub(chat.VerbRun, "Opens a thread and its session and runs a task; in a session's thread: a message to it",
+			sub(chat.VerbRun, "Opens a thread and its session and runs a task; in a session's thread: a message to it", append([]commandOption{
 				text(optionTask, "What the agent should do", maxTask, true), backend,
 				listed(optionWorkspace, "Workspace of the new session", false), text(optionModel, "Model of the new session", 200, false),
-				text(optionTitle, "Title of the new session", 200, false)),
+				text(optionTitle, "Title of the new session", 200, false)}, taskFiles()...)...),
 			sub(chat.VerbNew, "A new session from another's files", listed(optionFrom, "The session to copy, also a destroyed one", true)),
 			sub(chat.VerbSwitch, "Moves the session to another backend", backend, listed(optionRoot, "Root directory, on local only", false), session),
 			sub(chat.VerbFork, "Copies workspace and conversation into a new thread", text(optionTitle, "Title of the copy", 200, false), backend, session),
@@ -98,6 +104,18 @@ func commands() []command {
 		}},
 		{Name: shortcutName, Type: int(discordgo.MessageApplicationCommand), Contexts: []int{inGuilds}},
 	}
+}
+
+// taskFiles are the options that take the files of a task.
+func taskFiles() []commandOption {
+	out := make([]commandOption, maxTaskFiles)
+	for n := range out {
+		out[n] = commandOption{Type: int(discordgo.ApplicationCommandOptionAttachment), Name: optionFile, Description: "A file for the task, up to " + chat.Size(workflows.MaxFileBytes)}
+		if n > 0 {
+			out[n].Name, out[n].Description = fmt.Sprint(optionFile, n+1), "Another file"
+		}
+	}
+	return out
 }
 
 // maxTask is what a string option holds (Application Commands, Option Structure).

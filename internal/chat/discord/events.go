@@ -201,7 +201,7 @@ func (a *App) toEvent(ctx context.Context, in inbound) (chat.Event, error) {
 	}
 	var files []workflows.Attachment
 	for _, f := range in.Attachments {
-		files = append(files, workflows.Attachment{ID: f.ID, Name: f.Name, Bytes: f.Size})
+		files = append(files, f.attachment())
 	}
 	chat.Attach(&ev, files)
 	return ev, nil

@@ -95,9 +95,16 @@ func (c *call) run(ctx context.Context, cmd chat.Command, t workflows.Thread) st
 	if t.ID == "" {
 		c.app.asked.put(c.i.ID, c.i.Token) // whoever opens the thread may have to say why not
 	}
+	ev := c.event(ctx, t)
+	ev.Text = cmd.Task
+	if text := c.bring(ctx, &ev); text != "" {
+		return text
+	}
+	asked := cmd.Task
+	cmd.Task = ev.Text
 	octx, cancel := limit(ctx, outcomeWithin)
 	defer cancel()
-	reply, err := c.app.mention.Do(c.asked(octx), c.event(octx, t), cmd)
+	reply, err := c.app.mention.Do(c.asked(octx), ev, cmd)
 	switch {
 	case err != nil:
 		return words(err)
@@ -105,7 +112,10 @@ func (c *call) run(ctx context.Context, cmd chat.Command, t workflows.Thread) st
 		return cmp.Or(reply.Text, "Accepted. The thread opens in this channel.")
 	}
 	by, _ := c.actor(octx)
-	task := escape(by.Label()) + " asks:\n> " + strings.ReplaceAll(unmarked(chat.ShownLines(cmd.Task)), "\n", "\n> ")
+	task := escape(by.Label()) + " asks:\n> " + strings.ReplaceAll(unmarked(chat.ShownLines(asked)), "\n", "\n> ")
+	if files := labels(ev.Attachments); files != "" {
+		task = cut(task, shownText-size(files)-20) + "\nAttached: " + files
+	}
 	shown := content{parts: []string{cut(c.app.dep.Mask.Text(task), shownText)}}
 	if _, err := (&poster{app: c.app}).postText(octx, t, "asked-"+c.i.ID, shown); err != nil {
 		return "Accepted."

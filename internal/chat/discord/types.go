@@ -66,24 +66,31 @@ type role struct {
 }
 
 type message struct {
-	ID           string   `json:"id"`
-	Channel      string   `json:"channel_id"`
-	Guild        string   `json:"guild_id"`
-	Author       user     `json:"author"`
-	Member       *member  `json:"member"`
-	Content      string   `json:"content"`
-	Edited       string   `json:"edited_timestamp"`
-	Type         int      `json:"type"`
-	Webhook      string   `json:"webhook_id"`
-	Mentions     []user   `json:"mentions"`
-	MentionRoles []string `json:"mention_roles"`
-	Attachments  []struct {
-		ID   string `json:"id"`
-		Name string `json:"filename"`
-		Size int64  `json:"size"`
-		URL  string `json:"url"`
-	} `json:"attachments"`
-	Components json.RawMessage `json:"components"`
+	ID           string          `json:"id"`
+	Channel      string          `json:"channel_id"`
+	Guild        string          `json:"guild_id"`
+	Author       user            `json:"author"`
+	Member       *member         `json:"member"`
+	Content      string          `json:"content"`
+	Edited       string          `json:"edited_timestamp"`
+	Type         int             `json:"type"`
+	Webhook      string          `json:"webhook_id"`
+	Mentions     []user          `json:"mentions"`
+	MentionRoles []string        `json:"mention_roles"`
+	Attachments  []attached      `json:"attachments"`
+	Components   json.RawMessage `json:"components"`
+}
+
+// attached is a file that somebody sent.
+type attached struct {
+	ID   string `json:"id"`
+	Name string `json:"filename"`
+	Size int64  `json:"size"`
+	URL  string `json:"url"`
+}
+
+func (f attached) attachment() workflows.Attachment {
+	return workflows.Attachment{ID: f.ID, Name: f.Name, Bytes: f.Size}
 }
 
 // Message types that people write (Message, Message Types).
@@ -114,6 +121,9 @@ type interaction struct {
 		CustomID   string          `json:"custom_id"`
 		Values     []string        `json:"values"`
 		Components json.RawMessage `json:"components"`
+		Resolved   struct {
+			Attachments map[string]attached `json:"attachments"`
+		} `json:"resolved"`
 	} `json:"data"`
 }
 

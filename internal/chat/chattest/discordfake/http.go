@@ -87,6 +87,7 @@ func (s *Server) routes() http.Handler {
 		mux.HandleFunc(method+" /api/{version}"+path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, pattern, rt) })
 	}
 	mux.HandleFunc("GET /attachments/{id}/{name}", s.attachment)
+	mux.HandleFunc("GET /ephemeral-attachments/"+AppID+"/{id}/{name}", s.attachment)
 	mux.HandleFunc("GET /gateway", s.gateway.serve)
 	mux.HandleFunc("GET /gateway/{$}", s.gateway.serve)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

@@ -93,6 +93,7 @@ type Server struct {
 	windows      map[string]*window
 	invalid      []time.Time
 	files        map[string]File
+	fileStatus   int
 	key          ed25519.PrivateKey
 	endpoint     string
 	moved        chan struct{}

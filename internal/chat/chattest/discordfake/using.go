@@ -10,7 +10,8 @@ import (
 )
 
 // Slash uses a slash command: its name with those of its subcommands, such as
-// "agent run", and its options' values. It is an error to use what is not
+// "agent run", and its options' values; that of an attachment option is a [File],
+// which is uploaded. It is an error to use what is not
 // registered, what an option does not take, or any command in an archived thread
 // (Threads, Active & Archived Threads).
 func (s *Server) Slash(user, channel, command string, options map[string]any) (*Interaction, error) {
@@ -127,6 +128,13 @@ func (s *Server) values(c *Channel, declared any, given map[string]any, focused 
 		if kind == 1 || kind == 2 {
 			return nil, fmt.Errorf("%q is a subcommand", name)
 		}
+		if kind == 11 {
+			id, err := s.uploaded(v, data)
+			if err != nil {
+				return nil, fmt.Errorf("option %q: %w", name, err)
+			}
+			v = id
+		}
 		value := object{"name": name, "type": kind, "value": v}
 		if name == focused {
 			if o["autocomplete"] != true {
@@ -189,21 +197,47 @@ func (s *Server) fits(c *Channel, o map[string]any, kind int, v any, data object
 	return fmt.Errorf("%v is no choice", v)
 }
 
-// resolve adds what an ID stands for (Resolved Data Structure).
-func (s *Server) resolve(c *Channel, kind int, id string, data object) error {
-	resolved, ok := data["resolved"].(object)
+// uploaded keeps the file of an attachment option as Discord does: of no message,
+// below an address of its own, named by its ID in the option's value (Application
+// Commands, Option Type; Message, Attachment).
+func (s *Server) uploaded(v any, data object) (id string, err error) {
+	f, ok := v.(File)
+	switch {
+	case !ok:
+		return "", fmt.Errorf("%v is no file", v)
+	case len(f.Content) > maxFile:
+		return "", fmt.Errorf("the client uploads no file of %d bytes", len(f.Content))
+	}
+	f.ID, f.Name = s.snowflake(), fileName(f.Name)
+	if f.Type == "" {
+		f.Type = "application/octet-stream"
+	}
+	s.files[f.ID] = f
+	url := s.srv.URL + "/ephemeral-attachments/" + AppID + "/" + f.ID + "/" + f.Name
+	resolved(data, "attachments", f.ID, object{
+		"id": f.ID, "filename": f.Name, "size": len(f.Content), "url": url, "proxy_url": url, "content_type": f.Type, "flags": 0, "ephemeral": true,
+	})
+	return f.ID, nil
+}
+
+// resolved adds what an ID stands for (Resolved Data Structure).
+func resolved(data object, kind, id string, v any) {
+	all, ok := data["resolved"].(object)
 	if !ok {
-		resolved = object{}
-		data["resolved"] = resolved
+		all = object{}
+		data["resolved"] = all
 	}
-	put := func(name string, v any) {
-		m, ok := resolved[name].(object)
-		if !ok {
-			m = object{}
-			resolved[name] = m
-		}
-		m[id] = v
+	m, ok := all[kind].(object)
+	if !ok {
+		m = object{}
+		all[kind] = m
 	}
+	m[id] = v
+}
+
+// resolve looks up what an ID stands for.
+func (s *Server) resolve(c *Channel, kind int, id string, data object) error {
+	put := func(name string, v any) { resolved(data, name, id, v) }
 	g := s.guilds[c.Guild]
 	switch kind {
 	case 6:
