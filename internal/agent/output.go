@@ -16,6 +16,7 @@ import (
 	"github.com/countersign/countersign/internal/agent/tooloutput"
 	"github.com/countersign/countersign/internal/agent/transcript"
 	"github.com/countersign/countersign/internal/mask"
+	"github.com/countersign/countersign/internal/policy"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -183,9 +184,9 @@ func (r *reader) call(ctx context.Context, o *orderedObject, it outputItemFields
 	if isMCP {
 		call.Tool = cut(tool.Name(), 100)
 	}
-	call.Shown = cut(r.mask.Text(clean(shown)), workflows.MaxShownCommand)
+	call.Shown = cut(policy.Shown(r.mask.Text(shown)), workflows.MaxShownCommand)
 	if bad != "" {
-		call.Shown = cut(r.mask.Text(clean(it.Name+" "+arguments)), workflows.MaxShownCommand/4)
+		call.Shown = cut(policy.Shown(r.mask.Text(it.Name+" "+arguments)), workflows.MaxShownCommand/4)
 		r.calls = append(r.calls, call)
 		return nil
 	}

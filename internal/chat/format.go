@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/countersign/countersign/internal/policy"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -154,19 +155,37 @@ func ShownLines(s string) string {
 }
 
 // hidden reports characters that a reader does not see or that reorder what
-// they see. Emoji joiners are among them: in a command they are no ornament.
+// they see. Emoji joiners are among them: in a command they are no ornament. The
+// blanks that keyboards write are not: commands were judged and escaped before.
 func hidden(r rune) bool {
-	switch {
-	case r == '\n' || r == '\t':
+	switch r {
+	case '\u00A0', '\u202F', '\u3000':
 		return false
-	case unicode.IsControl(r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Zl, r), unicode.Is(unicode.Zp, r):
-		return true
-	case unicode.Is(unicode.Co, r), unicode.Is(unicode.Cs, r):
-		return true
-	case r == '\u115F', r == '\u1160', r == '\u3164', r == '\uFFA0', r == '\u2800', r >= 0xFE00 && r <= 0xFE0F, r >= 0xE0100 && r <= 0xE01EF:
+	case '\uFE0F':
 		return true
 	}
-	return unicode.Is(unicode.Zs, r) && r != ' ' && r != '\u00A0' && r != '\u202F' && r != '\u3000'
+	return policy.Hidden(r)
+}
+
+// Prose is a text of the model's, or of a person's, without the characters that do
+// not show and those that turn the direction of writing, as the browser's page leaves
+// them out. It keeps the joiners that emoji and some scripts need, and blanks of all
+// widths.
+func Prose(s string) string {
+	return strings.Map(func(r rune) rune {
+		if UnseenInProse(r) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// UnseenInProse reports what [Prose] leaves out.
+func UnseenInProse(r rune) bool {
+	if r == '\u200C' || r == '\u200D' || unicode.In(r, unicode.Zs, unicode.Co, unicode.Variation_Selector, unicode.Prepended_Concatenation_Mark) {
+		return false
+	}
+	return policy.Hidden(r)
 }
 
 // Cut shortens s to at most n runes, the last of which is then an ellipsis.

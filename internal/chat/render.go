@@ -182,7 +182,7 @@ func CallWentWell(c workflows.CallView) bool {
 }
 
 func (s Style) callLines(c workflows.CallView) []string {
-	command, more, _ := strings.Cut(c.Command, "\n")
+	command, more, _ := strings.Cut(ShownLines(c.Command), "\n")
 	if more != "" {
 		command += " …"
 	}

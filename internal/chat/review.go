@@ -75,8 +75,11 @@ func reviewFailed(err error) error {
 	}
 }
 
-// Text is the review as plain text: the command first, whole.
-func (v Review) Text() string {
+// Text is the review as plain text: the command first, whole. What does not show is
+// escaped, also in the files: what is read is what runs.
+func (v Review) Text() string { return ShownLines(v.text()) }
+
+func (v Review) text() string {
 	var b strings.Builder
 	b.WriteString(v.Command + "\n\n")
 	if v.EditedBy != "" {

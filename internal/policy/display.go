@@ -47,7 +47,7 @@ func display(text string) (show string, whole bool) {
 			fmt.Fprintf(&b, "\\x%02x", text[i])
 		case r == '\n' || r == '\t':
 			b.WriteRune(r)
-		case hidden(r) || lookalike(r) || mixed(text, i, r):
+		case Hidden(r) || lookalike(r) || mixed(text, i, r) || selector(text, i, r):
 			if r < 0x10000 {
 				fmt.Fprintf(&b, "\\u%04x", r)
 			} else {
@@ -83,7 +83,7 @@ func unseen(text string) bool {
 			continue
 		}
 		r, n := utf8.DecodeRuneInString(text[i:])
-		if r == utf8.RuneError && n == 1 || hidden(r) || lookalike(r) || mixed(text, i, r) {
+		if r == utf8.RuneError && n == 1 || Hidden(r) || lookalike(r) || mixed(text, i, r) || selector(text, i, r) {
 			return true
 		}
 		i += n
@@ -91,21 +91,39 @@ func unseen(text string) bool {
 	return false
 }
 
-// hidden reports whether a character does not show, or moves others.
-func hidden(r rune) bool {
+// Shown is a command as people see it, on the card that asks as on that of its turn.
+func Shown(command string) string {
+	show, _ := display(command)
+	return show
+}
+
+// Hidden reports whether a character does not show, moves others, or looks like the
+// blank that it is not. Of the emoji's own selector its place decides.
+func Hidden(r rune) bool {
 	switch {
-	case r == '\n' || r == '\t' || r == ' ':
+	case r == '\n' || r == '\t' || r == ' ' || r == emojiSelector:
 		return false
 	case unicode.IsControl(r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Zl, r), unicode.Is(unicode.Zp, r), unicode.Is(unicode.Co, r), unicode.Is(unicode.Cs, r):
 		return true
 	case unicode.Is(unicode.Zs, r): // no-break and other spaces that do not separate
 		return true
-	case r == 0x115F || r == 0x1160 || r == 0x3164 || r == 0xFFA0 || r == 0x2800 || r == 0x034F || r == 0x17B4 || r == 0x17B5:
-		return true
-	case r >= 0xFE00 && r <= 0xFE0E || r >= 0xE0000 && r <= 0xE0FFF:
+	case unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
 		return true
 	}
-	return false
+	return r == 0x2800 // the braille pattern without a dot
+}
+
+// emojiSelector asks for the coloured form of the character before it.
+const emojiSelector = 0xFE0F
+
+// selector reports an emoji's selector behind what is no symbol: there it changes
+// the text and nothing that is seen.
+func selector(text string, i int, r rune) bool {
+	if r != emojiSelector {
+		return false
+	}
+	before, _ := utf8.DecodeLastRuneInString(text[:i])
+	return before < utf8.RuneSelf || !unicode.In(before, unicode.So, unicode.Sm, unicode.Po)
 }
 
 // lookalike reports whether a character looks like ASCII wherever it stands.

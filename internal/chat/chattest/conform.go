@@ -34,6 +34,9 @@ type Platform struct {
 	// Lose, where the platform is across a network, loses the answer to the next
 	// message that is posted: it is there, and the adapter is not told.
 	Lose func()
+	// Drawn says that a page of its own draws the texts as they are read here, and
+	// leaves out itself what does not show.
+	Drawn bool
 	// Read returns our messages in a thread, in order, as people see them.
 	Read func(t *testing.T, thread workflows.Thread) []Shown
 }
@@ -65,6 +68,7 @@ func Conform(t *testing.T, open func(t *testing.T) Platform) {
 		"opens a thread of any title":                           opensAnyTitle,
 		"shows long answers whole":                              showsLong,
 		"pings nobody with the model's words":                   pingsNobody,
+		"shows what a command hides, and hides it in prose":     showsHidden,
 		"shows buttons and takes them away":                     showsButtons,
 		"pings the approvers once, when a request is posted":    pingsApprovers,
 	} {
@@ -348,6 +352,45 @@ func pingsNobody(t *testing.T, p Platform) {
 	for _, m := range p.Read(t, p.Thread) {
 		require.Empty(t, m.Pings)
 	}
+}
+
+// showsHidden: a command is shown with an escape for each character that does not
+// show or turns the direction of writing; in what is only read they are left out.
+func showsHidden(t *testing.T, p Platform) {
+	const tricks = "\u00ad\u034f\u061c\u115f\u180e\u200b\u200e\u2028\u202a\u202e\u2060\u2061\u2062\u2063\u2064\u2065\u2066\u2069\u206a\u3164\ufeff\ufff0\U000e0041\x1b\x7f"
+	const selectors = "\u180b\ufe01" // that belong to the scripts and symbols before them, in prose
+	command, escaped, prose := "echo ", "echo ", "echo "
+	for _, r := range tricks + selectors {
+		command += "a" + string(r)
+		escaped += fmt.Sprintf("a\\u{%x}", r)
+		if prose += "a"; strings.ContainsRune(selectors, r) {
+			prose += string(r)
+		}
+	}
+	for n, v := range []workflows.MessageView{
+		{Key: "turn-1", Kind: workflows.KindTurn, Version: 1, Turn: &workflows.TurnView{
+			Number: 1, State: workflows.TurnWorking, StartedAt: time.Now(), Calls: []workflows.CallView{{ID: "c1", Tool: workflows.ToolShell, Command: "echo \u202ea\u2063", State: workflows.CallAwaiting}}}},
+		{Key: "approval-1", Kind: workflows.KindApproval, Version: 1, Approval: &workflows.ApprovalView{
+			ID: "a1", State: workflows.ApprovalPending, Tier: "risky", Displayable: true, Backend: "local", Cwd: "/workspace", Command: workflows.TextRef{Text: command}, Required: 1}},
+	} {
+		_, err := p.Poster.Post(t.Context(), chat.Content{WorkflowID: p.Thread.WorkflowID(), Thread: p.Thread, View: v})
+		require.NoError(t, err)
+		got := p.Read(t, p.Thread)[n].Text
+		want := escaped
+		if n == 0 {
+			want = `echo \u{202e}a\u{2063}`
+		}
+		require.Contains(t, strings.ReplaceAll(got, "\\\\", "\\"), want, "in %s", v.Key)
+	}
+	if p.Drawn {
+		return
+	}
+	c := chat.Content{WorkflowID: p.Thread.WorkflowID(), Thread: p.Thread, Text: "I ran " + command + "; 👩\u200d👧 می\u200cخواهم.", View: workflows.MessageView{Key: "answer-1", Kind: workflows.KindAnswer, Version: 1}}
+	_, err := p.Poster.Post(t.Context(), c)
+	require.NoError(t, err)
+	got := p.Read(t, p.Thread)[2].Text
+	require.Contains(t, got, "I ran "+prose+";")
+	require.Contains(t, got, "👩\u200d👧 می\u200cخواهم.", "joiners stay")
 }
 
 func showsButtons(t *testing.T, p Platform) {

@@ -21,7 +21,7 @@ type content struct {
 
 // textContent renders Markdown under a key.
 func textContent(key, text string) content {
-	text = unmarked(strings.TrimSpace(text))
+	text = unmarked(strings.TrimSpace(chat.Prose(text)))
 	if text == "" {
 		text = "(empty)"
 	}
@@ -108,12 +108,11 @@ func dialect(s string) string {
 	return strings.Join(out, "\n")
 }
 
-// kept is a text without control characters and those that turn the direction of
-// writing: Discord drops them, and what stood around them would come together.
+// kept is a text as [chat.Prose] leaves it, with our own joints: of the rest Discord
+// drops some itself, and what stood around it would come together.
 func kept(s string) string {
 	return strings.Map(func(r rune) rune {
-		turns := r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
-		if unicode.IsControl(r) && r != '\n' && r != '\t' || turns {
+		if chat.UnseenInProse(r) && string(r) != joint {
 			return -1
 		}
 		return r

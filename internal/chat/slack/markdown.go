@@ -29,7 +29,7 @@ type content struct {
 
 // markdownContent renders Markdown under a key.
 func markdownContent(key, text string) content {
-	text = strings.TrimSpace(text)
+	text = strings.TrimSpace(chat.Prose(text))
 	if text == "" {
 		text = "(empty)"
 	}

@@ -26,7 +26,7 @@ func TestPosterConforms(t *testing.T) {
 			return workflows.Thread{Platform: workflows.PlatformWeb, Team: workflows.WebTeam, Channel: "general", ID: id}
 		}
 		return chattest.Platform{
-			Poster: s.Poster(), Thread: thread(p.ThreadID), New: thread(""),
+			Poster: s.Poster(), Thread: thread(p.ThreadID), New: thread(""), Drawn: true,
 			Read: func(t *testing.T, th workflows.Thread) []chattest.Shown {
 				t.Helper()
 				var out []chattest.Shown

@@ -99,7 +99,11 @@ export const liveness = (l) => livenessWords[l] || { mark: "○", words: l || "o
 // Characters that draw nothing or change the order of what is drawn: controls
 // but newline and tab, zero-width and bidirectional marks, tags, line separators.
 const hidden =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]/gu;
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb]|[\u{e0000}-\u{e0fff}]/gu;
+
+// In a command, also what looks like a blank and is none, and what changes nothing
+// that is seen of the character before it.
+const unseen = new RegExp(hidden.source + "|[\\u00a0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u2800\\u3000\\ufe00-\\ufe0e]|(?<=[\\u0000-\\u007f\\p{L}\\p{N}])\\ufe0f", "gu");
 
 const escapeOf = (c) => "\\u{" + c.codePointAt(0).toString(16) + "}";
 
@@ -108,7 +112,7 @@ const escapeOf = (c) => "\\u{" + c.codePointAt(0).toString(16) + "}";
 export function visible(text) {
   const out = [];
   let from = 0;
-  for (const m of text.matchAll(hidden)) {
+  for (const m of text.matchAll(unseen)) {
     if (m.index > from) out.push(text.slice(from, m.index));
     out.push(h("span", { class: "hidden-char", title: "A character that does not show" }, escapeOf(m[0])));
     from = m.index + m[0].length;

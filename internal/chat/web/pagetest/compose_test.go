@@ -35,7 +35,9 @@ func TestCompletion(t *testing.T) {
 	tb.press(kb.Escape)
 	tb.until("Escape closes the list", `document.querySelector("#suggestions").hidden`)
 	tb.press(kb.Tab)
-	tb.until("then Tab goes on", `document.activeElement.id === "backend"`)
+	tb.until("then Tab goes on", `document.activeElement.matches(".attach")`)
+	tb.press(kb.Tab)
+	tb.until("and on", `document.activeElement.id === "backend"`)
 	require.Empty(t, s.seenTries())
 }
 

@@ -105,8 +105,10 @@ func TestWhatDoesNotShowIsShown(t *testing.T) {
 	s := newServer(t)
 	s.addSession(session{ID: "t1", Title: "x", Liveness: "waiting"})
 	s.put(message{ID: "p1", ThreadID: "t1", Kind: "approval", Approval: &approval{ID: "a", State: "pending", Tier: "risky",
-		Command: "echo safe \u202e# \u200brm -rf /\x1b[2K\u3164", Digest: "d"}, Buttons: []button{{"deny", "Deny…"}}})
+		Command: "echo safe \u202e# \u200brm -rf /\x1b[2K\u3164\u00a0\u2800a\ufe0f", Digest: "d"}, Buttons: []button{{"deny", "Deny…"}}})
 	tb := newBrowser(t).open(s, "ada", "t1")
-	tb.shows("#m-p1 .command", `echo safe \u{202e}# \u{200b}rm -rf /\u{1b}[2K\u{3164}`)
+	tb.shows("#m-p1 .command", `echo safe \u{202e}# \u{200b}rm -rf /\u{1b}[2K\u{3164}\u{a0}\u{2800}a\u{fe0f}`)
+	s.put(message{ID: "a1", ThreadID: "t1", Kind: "answer", Text: "Prix\u00a0: ✔\ufe0f \u202etxt\u2063 👩\u200d👧"})
+	tb.shows("#m-a1", "Prix\u00a0: ✔\ufe0f txt 👩\u200d👧")
 	tb.shows("#m-p1", "read all of it under Review")
 }
