@@ -7,6 +7,7 @@ import (
 
 	"github.com/countersign/countersign/cmd/internal/process"
 	"github.com/countersign/countersign/internal/sandbox/egress"
+	"github.com/countersign/countersign/internal/sandbox/terminal"
 )
 
 const description = `Countersign on one machine: Temporal, worker, bot and web chat in one process.
@@ -28,6 +29,9 @@ type cli struct {
 func main() {
 	if egress.Forwarding(os.Args) { // started inside a sandbox
 		os.Exit(egress.Forward(os.Args))
+	}
+	if terminal.Asked(os.Args) { // likewise
+		os.Exit(terminal.Run(os.Args))
 	}
 	os.Exit(process.Main("dev", description, &cli{}, process.OSEnv()))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/countersign/countersign/cmd/internal/process"
 	"github.com/countersign/countersign/cmd/internal/workerapp"
 	"github.com/countersign/countersign/internal/sandbox/egress"
+	"github.com/countersign/countersign/internal/sandbox/terminal"
 )
 
 const description = `The agent side of Countersign: workflows, model and sandboxes.
@@ -33,6 +34,9 @@ type runCmd struct {
 func main() {
 	if egress.Forwarding(os.Args) { // started inside a sandbox
 		os.Exit(egress.Forward(os.Args))
+	}
+	if terminal.Asked(os.Args) { // likewise
+		os.Exit(terminal.Run(os.Args))
 	}
 	os.Exit(process.Main("worker", description, &cli{}, process.OSEnv()))
 }

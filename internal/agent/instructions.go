@@ -48,7 +48,7 @@ func instructions(s *workflows.SandboxRef, t Timeouts) string {
 	if shell == "" {
 		shell = "sh"
 	}
-	fmt.Fprintf(&b, "- Commands run under %s -c, without a terminal and without stdin, unless you set yield_time_ms, which keeps stdin open.\n", shell)
+	fmt.Fprintf(&b, "- Commands run under %s -c, without a terminal and without stdin, unless you set yield_time_ms, which keeps stdin open, or tty.\n", shell)
 	if s.Isolated {
 		b.WriteString("- It is isolated: only the workspace and the temporary directory can be written.\n")
 	} else {

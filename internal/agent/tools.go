@@ -35,6 +35,11 @@ func tools() []responses.ToolUnionParam {
 				"description": "Let a command that runs longer than this go on in the background, with its stdin open: the call returns what it " +
 					"printed so far and a session for write_stdin. For servers, watchers and programs that ask. null waits for its end.",
 			},
+			"tty": object{
+				"type": []string{"boolean", "null"},
+				"description": "Run it on a terminal of 120 columns and 40 rows, for programs that do not ask without one; it may go on in the background, " +
+					"as with yield_time_ms, which is then 10000 where it is null. stdout is what the terminal shows, errors included. null is false.",
+			},
 		}),
 		tool(workflows.ToolWriteStdin, "Talk to a command that goes on in the background: send it text, or only read what it has printed since. "+
 			"What is sent is judged like a command: for most programs people are asked.", object{
@@ -42,7 +47,7 @@ func tools() []responses.ToolUnionParam {
 			"chars": object{
 				"type": []string{"string", "null"},
 				"description": "Sent as it is: end a line with a newline. \\u0003 alone is Ctrl-C, \\u0004 alone or last is Ctrl-D. " +
-					"null or empty only reads on.",
+					"To a terminal they are keys, which it echoes, and people are always asked but for these two alone. null or empty only reads on.",
 			},
 			"yield_time_ms": object{
 				"type":        []string{"integer", "null"},

@@ -48,6 +48,36 @@ func TestTalkToARunningCommand(t *testing.T) {
 	require.Equal(t, "got a b\nend\n", ada.output(t, th.calls(1)[0].ID, "stdout", 0))
 }
 
+// A program that asks only on a terminal has one, and is answered by what people
+// allow: the model and the card see its question and the echo, without escapes, and
+// what is downloaded is what came.
+func TestAnswerOnATerminal(t *testing.T) {
+	t.Parallel()
+	ada := sharedDev(t).as("ada")
+	const asking = `test -t 0 || exit 9; printf '\033[1mYour name:\033[0m '; read -r name; echo "hello $name, $(stty size)" | tee greeting; read -r rest; exit 4`
+	id := ada.opens(t, "```interactive yield=500\n"+asking+"\n```")
+	th := ada.sees(t, id, "without a terminal it refuses", answered(1))
+	require.Equal(t, 9, *th.calls(1)[0].ExitCode)
+
+	ada.says(t, id, "talk\n```interactive tty yield=500\n"+asking+"\n> ada\n```")
+	m := ada.sees(t, id, "the text asks", waiting).pending()[0]
+	require.Equal(t, "ada\n", m.Approval.Command)
+	require.Contains(t, m.Text, "as text to the running command test -t 0")
+	ada.sees(t, id, "the card shows the question", func(th thread) bool { return strings.Contains(th.calls(2)[0].Tail, "Your name:") })
+	ada.approve(t, m)
+	th = ada.sees(t, id, "the card shows the answer", func(th thread) bool {
+		return rests(2)(th) && strings.Contains(th.calls(2)[0].Tail, "Your name: ada\nhello ada, 40 120")
+	})
+	require.Equal(t, "hello ada, 40 120\n", th.inWorkspace(t, "greeting"))
+	require.NotContains(t, th.answer(2).Text, "\x1b")
+	require.Contains(t, ada.output(t, th.calls(2)[0].ID, "stdout", 0), "\x1b[1mYour name:\x1b[0m ada\r\nhello ada, 40 120\r\n")
+
+	ada.says(t, id, "```interactive session=2.1\n^D\n```")
+	th = ada.sees(t, id, "it has ended", func(th thread) bool { return answered(3)(th) && th.calls(2)[0].State == "completed" })
+	require.Equal(t, 4, *th.calls(2)[0].ExitCode)
+	require.Contains(t, th.answer(2).Text+th.answer(3).Text, "Your name: ada\nhello ada, 40 120\n", "the model reads it, clean")
+}
+
 // What runs in the background is ended by its card's button, by `stop` in a turn
 // and by a pause, with all that it started.
 func TestBackgroundIsEnded(t *testing.T) {

@@ -193,6 +193,32 @@ func TestTextToRunningCommands(t *testing.T) {
 	}
 }
 
+// On a terminal nothing but a rule lets text pass unasked, and that only whole lines
+// without keys; what is worse than risky stays so.
+func TestTextToTerminals(t *testing.T) {
+	t.Parallel()
+	p, _, err := policy.Load([]byte("stdin: [{program: psql, tier: write}]"), "policy.yaml")
+	require.NoError(t, err)
+	for _, tc := range []struct {
+		program, text string
+		want          policy.Tier
+	}{
+		{"bash", "ls\n", policy.Risky}, {"sh", "\n", policy.Risky}, {"bash", "rm -rf /\n", policy.Forbidden}, {"bash --noediting --norc", "rm -rf /\n", policy.Forbidden},
+		{"cat", "ls\n", policy.Risky}, {"less f", "!ls\n", policy.Risky}, {"bash; cat", "ls\n", policy.Risky},
+		{"psql", "select 1;\n", policy.Write}, {"psql", "select 1;\nselect 'ä';\n", policy.Write}, {"psql", "", policy.Write},
+		{"psql", "select 1;", policy.Risky}, // what comes next is part of it
+		{"psql", "drop\x15select 1;\n", policy.Risky}, {"psql", "droq\x7fp table x;\n", policy.Risky}, {"psql", "droq\bp table x;\n", policy.Risky}, {"psql", "x\x17y\n", policy.Risky},
+		{"psql", "\x1b[A\n", policy.Risky}, {"psql", "\u009bA\n", policy.Risky}, {"psql", "\x1b[200~select 1;\x1b[201~\n", policy.Risky}, {"psql", "dr\t\n", policy.Risky},
+		{"psql", "select 1;\r", policy.Risky}, {"psql", "\x12drop\n", policy.Risky}, {"psql", "\x10\n", policy.Risky}, {"psql", "\x1a\n", policy.Risky}, {"psql", "\x16\x03\n", policy.Risky},
+		{"psql", "select 1;\n\x04", policy.Risky}, {"psql", "a\x00\n", policy.Risky}, {"psql", "a\xff\n", policy.Risky}, {"psql", "\x1e\n", policy.Risky},
+	} {
+		to := p.Reader(tc.program, policy.ShellBash)
+		to.Terminal = true
+		v := p.JudgeStdin(to, tc.text, sandbox(), policy.Facts{})
+		require.Equal(t, tc.want, v.Tier, "%s %q: %s", tc.program, tc.text, v.Summary())
+	}
+}
+
 // A shell that has run other text keeps what that did: no text runs unasked that
 // means something else because of it, or that changes what later text means.
 func TestTextMeansWhatItSaysInAnyShell(t *testing.T) {

@@ -100,7 +100,10 @@ func (p *Policy) Secret(path string, env Env) bool {
 
 // JudgeStdin returns the verdict on sending text to a running program: for a
 // shell a script, for anything else it asks, unless a rule allows that
-// program's input.
+// program's input. On a terminal a shell's text asks, too: the shell expands its
+// history and reads keys by settings of its own, and what it was sent before may have
+// begun a program that reads keys, such as a pager. A rule holds there for whole
+// lines without keys.
 func (p *Policy) JudgeStdin(to Reader, text string, env Env, facts Facts) Verdict {
 	j := p.newJudge(env, facts)
 	name := to.Program
@@ -108,6 +111,9 @@ func (p *Policy) JudgeStdin(to Reader, text string, env Env, facts Facts) Verdic
 	switch {
 	case to.Script:
 		j.guarded(func() { j.shellStdin(name, text) })
+		if to.Terminal {
+			j.raise(0, Risky, fmt.Sprintf("`%s` is on a terminal, where it expands its history and reads keys, and what it has begun may read them instead", name))
+		}
 	case name == "":
 		j.raise(0, Risky, "the command is sent text, and what in it reads that is not known")
 		j.guarded(func() { j.otherStdin("the command", text) })
@@ -116,6 +122,9 @@ func (p *Policy) JudgeStdin(to Reader, text string, env Env, facts Facts) Verdic
 	default:
 		j.raise(0, Risky, fmt.Sprintf("`%s` is sent text, and what it does with it is not known", clip(name, 60)))
 		j.guarded(func() { j.otherStdin(name, text) })
+	}
+	if why := keys(text); to.Terminal && why != "" {
+		j.raise(0, Risky, why)
 	}
 	return j.verdict(text)
 }

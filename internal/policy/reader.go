@@ -3,6 +3,7 @@ package policy
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Reader is the program that gets what is sent to a running command.
@@ -13,6 +14,23 @@ type Reader struct {
 	Program string
 	// Script says that it is a shell that reads its commands from there.
 	Script bool
+	// Terminal says that it gets it as keys of a terminal.
+	Terminal bool
+}
+
+// keys says why text means something else as keys of a terminal than by its letters;
+// empty where it does not. What a terminal itself, or a line that is edited, makes
+// of a key is never told by the text.
+func keys(text string) string {
+	for _, r := range text {
+		if r < ' ' && r != '\n' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == utf8.RuneError {
+			return "the text holds keys that edit, complete or interrupt on a terminal"
+		}
+	}
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		return "the text does not end its last line, so what comes next is part of it"
+	}
+	return ""
 }
 
 // shellReads are the options with which a shell still reads its commands from

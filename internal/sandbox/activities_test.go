@@ -110,7 +110,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) restart() { r.restartWith(gate{}) }
 
 func (r *rig) restartWith(g sandbox.Gate) {
-	b, err := local.New(r.t.Context(), local.Config{DataDir: filepath.Join(r.dir, "data")})
+	b, err := local.New(r.t.Context(), local.Config{DataDir: filepath.Join(r.dir, "data"), Forwarder: os.Args[0]})
 	require.NoError(r.t, err)
 	r.acts = sandbox.NewActivities(sandbox.Config{
 		Offers: []sandbox.Offer{{Backend: b, Queue: "sandbox-exec/host", Host: "host"}}, Default: "local", Blobs: r.blobs, Gate: g,
@@ -264,7 +264,6 @@ func TestJudgeBad(t *testing.T) {
 	r := newRig(t)
 	r.shell("ln -s /etc out; mkdir d; ln -s loop loop")
 	for name, c := range map[string]workflows.ToolCall{
-		"tty":           toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "ls", TTY: true}),
 		"json":          {Tool: workflows.ToolShell, Args: workflows.TextRef{Text: "{"}},
 		"no tool":       toolCall(t, "teleport", nil),
 		"empty":         toolCall(t, workflows.ToolShell, workflows.ShellArgs{}),

@@ -255,6 +255,9 @@ func (f *follower) result(ctx context.Context, st ExecStatus) (workflows.ToolRes
 		return res, err
 	}
 	o.StdoutBytes, o.StderrBytes = st.StdoutBytes, st.StderrBytes
+	if f.onTerminal(ctx) {
+		o.onScreen(f.cover)
+	}
 	res.Output, err = f.a.putLong(ctx, "outputs", f.a.cfg.Format(o), f.in.Inline)
 	return res, err
 }

@@ -243,9 +243,6 @@ func (a *Activities) readShell(ctx context.Context, s Session, ref workflows.San
 	if err := (ExecSpec{ID: "check", Command: in.Command, Cwd: in.Cwd}).Check(); errors.As(err, &refused) {
 		return act{}, badCall(refused.Text)
 	}
-	if in.TTY {
-		return act{}, badCall("No terminal can be had here. Run it without tty; with yield_time_ms its standard input stays open.")
-	}
 	if !utf8.ValidString(in.Command) {
 		return act{}, badCall("The command is not valid UTF-8, so it cannot be shown.")
 	}

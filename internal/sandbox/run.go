@@ -145,9 +145,12 @@ func (r *run) start(ctx context.Context) (changed string, err error) {
 	if err != nil || what != "" {
 		return what, err
 	}
-	spec := ExecSpec{ID: r.in.ExecID, Command: c.command, Cwd: c.cwd, Stdin: c.stdin, Limits: Limits{Timeout: r.in.Timeout}}
+	spec := ExecSpec{ID: r.in.ExecID, Command: c.command, Cwd: c.cwd, Stdin: c.stdin, TTY: c.tty, Limits: Limits{Timeout: r.in.Timeout}}
 	if c.verdict.Tier == policy.Safe {
 		spec.Env = lookOnly()
+	}
+	if c.tty {
+		spec.Env = withEnv(spec.Env, noPager())
 	}
 	env, err := r.a.environ(r.in.Sandbox.Workspace)
 	if err != nil {
@@ -179,6 +182,12 @@ func lookOnly() map[string]string {
 		"GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "false",
 		"GIT_CONFIG_KEY_1": "core.hooksPath", "GIT_CONFIG_VALUE_1": "/dev/null",
 	}
+}
+
+// noPager is the environment of commands on a terminal: what they print does not go
+// through a program that waits for keys, and starts others by them.
+func noPager() map[string]string {
+	return map[string]string{"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "SYSTEMD_PAGER": "cat", "LESSSECURE": "1"}
 }
 
 // hold waits while another exec could still change a script that has only just

@@ -287,7 +287,12 @@ type ExecSpec struct {
 	// Env is added to the sandbox's clean environment.
 	Env map[string]string
 	// Stdin keeps standard input open for [Execs.Send]; else it is empty.
-	Stdin  bool
+	Stdin bool
+	// TTY gives the command a terminal, of the size that package terminal says, which
+	// controls it and is its three standard streams. What the terminal shows, the echo
+	// of what is sent included, is Stdout; Stderr stays empty. Its input is open
+	// as with Stdin: what is sent are keys.
+	TTY    bool
 	Limits Limits
 }
 

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/countersign/countersign/internal/blob/execlog"
+	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/policy"
+	"github.com/countersign/countersign/internal/sandbox/terminal"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -61,13 +63,23 @@ func readTalk(chars string, tty bool) (talk, error) {
 	case chars == keyEnd:
 		return talk{end: true}, nil
 	case tty:
-		return talk{text: chars}, nil
+		return talk{text: chars}, checkKeys(chars)
 	}
 	text, end := strings.CutSuffix(chars, keyEnd)
 	if strings.ContainsAny(text, keyInterrupt+keyEnd) {
 		return talk{}, badCall(`Without a terminal Ctrl-C (\x03) is sent alone, and Ctrl-D (\x04) alone or last.`)
 	}
 	return talk{text: text, end: end}, nil
+}
+
+// checkKeys refuses what a terminal would not pass on as it was judged.
+func checkKeys(chars string) error {
+	for line := range strings.SplitSeq(chars, "\n") {
+		if len(line) > terminal.MaxLine {
+			return badCall(fmt.Sprintf("A line of the text is %d bytes long; a terminal takes %d and drops the rest. Write it to a file instead.", len(line), terminal.MaxLine))
+		}
+	}
+	return nil
 }
 
 // readStdin judges what a call sends to a running command.
@@ -108,12 +120,10 @@ func (t talk) what(session string) string {
 
 // reader is who gets text that is sent to a running command. Where people had to
 // allow earlier text, a shell may have started anything that now reads instead
-// of it; and on a terminal it reads some characters as keys and others as its history.
+// of it.
 func (a *Activities) reader(ref workflows.SandboxRef, shell workflows.ShellArgs, to *workflows.RunningExec) policy.Reader {
 	r := a.cfg.Gate.Reader(shell.Command, policy.Shell(ref.Shell))
-	if to.Asked || shell.TTY {
-		r.Script = false
-	}
+	r.Script, r.Terminal = r.Script && !to.Asked, shell.TTY
 	return r
 }
 
@@ -288,10 +298,18 @@ func (r *run) heard(ctx context.Context, st ExecStatus, note string) (workflows.
 	if o.Stdout, o.StdoutTail, err = f.part(ctx, to.ExecID, execlog.Stdout, to.Stdout, sizes[0]); err != nil {
 		return workflows.ToolResult{}, err
 	}
+	tty := r.onTerminal(ctx)
+	if last := o.Stdout + o.StdoutTail; tty && !st.Ended() {
+		sizes[0] -= int64(partial(last))
+		o.cutEnd(partial(last))
+	}
 	if o.Stderr, o.StderrTail, err = f.part(ctx, to.ExecID, execlog.Stderr, to.Stderr, sizes[1]); err != nil {
 		return workflows.ToolResult{}, err
 	}
 	o.StdoutBytes, o.StderrBytes = max(0, sizes[0]-to.Stdout), max(0, sizes[1]-to.Stderr)
+	if tty {
+		o.onScreen(mask.New(r.a.secrets(r.in.Sandbox.Workspace)...))
+	}
 	text, err := r.a.putLong(ctx, "outputs", r.a.cfg.Format(o), r.in.Inline)
 	return workflows.ToolResult{
 		State: workflows.CallCompleted, Output: text, StdoutBytes: max(sizes[0], to.Stdout), StderrBytes: max(sizes[1], to.Stderr),

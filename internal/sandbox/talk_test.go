@@ -133,6 +133,7 @@ func TestTalkIsJudged(t *testing.T) {
 	require.Equal(t, "risky", other.judge("ls\n").Tier, "what it was made to start may read now")
 	other.to.Asked, other.to.Call = false, toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "bash", TTY: true})
 	require.Equal(t, "risky", other.judge("ls\n").Tier, "a terminal's shell reads keys, and expands its history")
+	require.Equal(t, "forbidden", other.judge("rm -rf /\n").Tier)
 
 	// A text other than what was allowed is not sent.
 	in := b.input("a\n")
@@ -141,6 +142,45 @@ func TestTalkIsJudged(t *testing.T) {
 	b.say("\x04")
 	require.Empty(t, b.log(b.to.ExecID, "stdout"))
 	b.ended()
+}
+
+// hears sends text and reads on until the model has read more, and returns what it
+// has read since.
+func (b *background) hears(text, more string) string {
+	b.t.Helper()
+	var all string
+	b.eventually("the model reads "+more, func() bool {
+		_, out, _ := strings.Cut(b.say(text).Output.Text, "||")
+		text = ""
+		all += strings.TrimSuffix(out, "|")
+		return strings.Contains(all, more)
+	})
+	return all
+}
+
+// On a terminal the model sees what it typed and what that brought about, as it
+// looks; what is stored is what came. Ctrl-C and Ctrl-D are keys.
+func TestTalkOnATerminal(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	b := r.background(workflows.ShellArgs{Command: `test -t 0 || exit 9; printf 'name: '; read -r x; printf '\033[1mhello %s\033[0m\n10%%\r20%%\n' "$x"; ` +
+		`trap 'echo interrupted' INT; read -r y; echo on; cat; exit 6`, TTY: true})
+	require.Equal(t, "name: ", b.hears("", "name: "))
+	require.Equal(t, "risky", b.judge("ada\n").Tier)
+	require.Contains(t, b.judge("ada\n\x03").Reasons, "the text holds keys that edit, complete or interrupt on a terminal")
+	require.Contains(t, b.judge("ada").Reasons, "the text does not end its last line, so what comes next is part of it")
+	require.Contains(t, b.judge(strings.Repeat("x", 4096)+"\n").Bad, "a terminal takes 4095")
+	require.Equal(t, "ada\nhello ada\n20%\n", b.hears("ada\n", "20%\n"))
+	require.Contains(t, b.log(b.to.ExecID, "stdout"), "\x1b[1mhello ada\x1b[0m\r\n10%\r20%\r\n")
+	require.Equal(t, "safe", b.judge("\x03").Tier)
+	b.hears("\x03", "interrupted\n")
+	require.Equal(t, "safe", b.judge("\x04").Tier)
+	b.hears("\x04", "on\n") // of read
+	b.say("\x04")           // of cat
+	res := b.ended()
+	require.Equal(t, 6, *res.ExitCode, res.Output.Text)
+	require.NotContains(t, res.Tail, "\x1b")
+	require.Contains(t, res.Tail, "hello ada\n20%\n")
 }
 
 // A retry on another worker sends nothing a second time, also where what was

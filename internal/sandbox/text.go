@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -79,29 +78,13 @@ const (
 	tailBytes = 1 << 10 // 1 KiB
 )
 
-// ansi is what terminals take as commands.
-var ansi = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])`)
-
 // tailText returns the last lines of output for people: without colours, as a
 // progress bar last looked, masked, at most 10 lines and 1 KiB.
 func tailText(output []byte, m *mask.Masker) string {
 	// What is masked may begin in lines that are not shown.
-	s := m.Text(ansi.ReplaceAllString(clean(string(output)), ""))
-	lines := strings.Split(strings.TrimRight(s, "\r\n"), "\n")
-	lines = lines[max(0, len(lines)-tailLines):]
-	for i, line := range lines {
-		line = strings.TrimRight(line, "\r")
-		if at := strings.LastIndexByte(line, '\r'); at >= 0 {
-			line = line[at+1:]
-		}
-		lines[i] = strings.Map(func(r rune) rune {
-			if r < ' ' && r != '\t' || r == 0x7f {
-				return -1
-			}
-			return r
-		}, line)
-	}
-	s = m.Text(strings.Join(lines, "\n"))
+	s := m.Text(screen(string(output)))
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	s = strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
 	for cut := len(s) - tailBytes; cut > 0 && cut < len(s); cut++ {
 		if utf8.RuneStart(s[cut]) {
 			return s[cut:]

@@ -192,7 +192,7 @@ type ShellArgs struct {
 	// YieldTimeMS, when set, lets the command go on in the background once it has
 	// run so long, with its standard input open.
 	YieldTimeMS int `json:"yield_time_ms,omitempty"`
-	// TTY asks for a terminal, which no sandbox has yet: it is refused.
+	// TTY runs it on a terminal, and lets it go on in the background, too.
 	TTY bool `json:"tty,omitempty"`
 }
 

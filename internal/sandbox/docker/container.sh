@@ -80,7 +80,7 @@ members() {
 
 # deliver sends signal $1 to every process of the command.
 deliver() {
-	for pid in $(members); do
+	for pid in $(ordered "$1" $(members)); do
 		kill -s "$1" "$pid" 2>/dev/null
 	done
 }
@@ -170,6 +170,8 @@ command_() {
 		echo 500 >/proc/self/oom_score_adj
 		umask 022
 		# A directory that only the user enters is entered by the user.
+		# What it is begun by, where it has a terminal, only root finds.
+		[ -z "$helper" ] || exec 5<"$root/$helper"
 		become sh -c 'cd "$1" || exit 126
 shift
 exec "$@"' sh "$cwd" "$@"
@@ -210,9 +212,9 @@ claim() {
 
 begin() {
 	use "$1"
-	job=$2 cwd=$3 timeout=$4 blocks=$5 stdin=$6 disk=$7 environ=$8
-	shift 8
-	export disk tool # the harness's own; the command's environment is another
+	job=$2 cwd=$3 timeout=$4 blocks=$5 stdin=$6 disk=$7 environ=$8 helper=$9
+	shift 9
+	export disk tool helper # the harness's own; the command's environment is another
 	if [ ! -s "$record/job" ]; then
 		[ "$cwd" = /workspace ] || drop test -d "$cwd" || exit "$nodir"
 		mkdir -p "$run" && : >>"$record/stdout" && : >>"$record/stderr" && claim "$job" || exit
@@ -271,6 +273,21 @@ output() {
 	echo "$more"
 	[ ! -s "$record/$2" ] || dd if="$record/$2" bs=65536 skip="$3" count="$4" 2>/dev/null
 	return 0
+}
+
+# helper tells whether program $1 is here. With $2 it gets its name from that, and
+# what earlier workers have brought is removed.
+helper() {
+	name=$root/$1
+	if [ -n "${2:-}" ]; then
+		mv -f "$root/$2" "$name" || exit
+		for old in "$root"/terminal-*; do
+			case $old in "$name" | *.new-*) ;; *) rm -f "$old" ;; esac
+		done
+		find "$root" -maxdepth 1 -name 'terminal-*.new-*' -mmin +60 -exec rm -f {} + 2>/dev/null
+	fi
+	[ ! -x "$name" ] || echo there
+	exit 0
 }
 
 running() {

@@ -71,8 +71,8 @@ type Config struct {
 	// is its default.
 	Runtime string
 	// Forwarder is a statically linked program for the engine's machine that is an
-	// [egress.Forward] when it is asked to be, such as this one; without it,
-	// workspaces with a network are refused.
+	// [egress.Forward] or a [terminal.Run] when it is asked to be, such as this one;
+	// without it, workspaces with a network and commands on a terminal are refused.
 	Forwarder string
 	// PackSeed writes a seed that is no snapshot as [snapshot.Flat] does. Such a seed is refused without it.
 	PackSeed func(ctx context.Context, seed sandbox.Seed, w io.Writer) error

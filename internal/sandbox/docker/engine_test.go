@@ -31,7 +31,7 @@ const hostEnv = "COUNTERSIGN_TEST_DOCKER_HOST"
 // images are made of the programs of the machine that runs the tests: there is
 // no registry.
 const (
-	imageBash    = "countersign-test-bash:1"
+	imageBash    = "countersign-test-bash:2"
 	imageBusybox = "countersign-test-busybox:1"
 	imageEnv     = "countersign-test-env:1" // the first with an environment
 )
@@ -253,7 +253,7 @@ func (m missingProgram) Error() string {
 
 var programs = strings.Fields(`sh bash env sleep cat grep mkdir mkfifo mv rm ln chmod stat dd head tail wc date id du find
 	readlink sha256sum setpriv setsid touch ls cp tr yes seq test true false printf nohup timeout mount umount unshare su hostname
-	sort sed git tar xargs kill ps tee`)
+	sort sed git tar xargs kill ps tee stty`)
 
 // packRoot writes an image's root directory as tar.
 func packRoot(w io.Writer, ref string) error {

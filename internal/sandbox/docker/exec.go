@@ -15,6 +15,7 @@ import (
 	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/egress"
 	"github.com/countersign/countersign/internal/sandbox/harness"
+	"github.com/countersign/countersign/internal/sandbox/terminal"
 )
 
 // startGrace is how long a harness that has taken the lock may take to write who
@@ -31,13 +32,20 @@ func (s *session) Start(ctx context.Context, spec sandbox.ExecSpec) error {
 	}
 	limits := spec.Limits.WithDefaults()
 	cwd := s.Info().Abs(spec.Cwd)
+	helper := ""
+	if spec.TTY {
+		var err error
+		if helper, err = s.terminalHelper(ctx); err != nil {
+			return err
+		}
+	}
 	argv, env := s.argv(spec)
 	run := harness.Run{
-		Record: insideRoot, Stdin: spec.Stdin, Timeout: limits.Timeout, OutputBytes: limits.OutputBytes, Argv: argv,
+		Record: insideRoot, Stdin: spec.Stdin || spec.TTY, Timeout: limits.Timeout, OutputBytes: limits.OutputBytes, Argv: argv,
 	}
 	given := run.Args() // shared RECORD TIMEOUT BLOCKS STDIN CWD PROGRAM…
 	args := append([]string{spec.ID, job(spec, cwd), cwd}, given[2:5]...)
-	args = append(args, strconv.FormatInt(max(0, s.b.cfg.Disk>>10), 10), env)
+	args = append(args, strconv.FormatInt(max(0, s.b.cfg.Disk>>10), 10), env, helper)
 	_, code, err := s.call(ctx, "starting a command", "begin", append(args, given[6:]...)...)
 	switch {
 	case err != nil:
@@ -64,7 +72,10 @@ func job(spec sandbox.ExecSpec, cwd string) string {
 		field(spec.Env[k])
 	}
 	line := hex.EncodeToString(h.Sum(nil))
-	if spec.Stdin {
+	if spec.TTY {
+		line += " tty"
+	}
+	if spec.Stdin || spec.TTY {
 		line += " stdin"
 	}
 	return line
@@ -84,11 +95,15 @@ func (s *session) argv(spec sandbox.ExecSpec) (argv []string, env string) {
 	mark := "COUNTERSIGN_EXEC=" + spec.ID
 	prefix, env := harness.Import(spec.Env, mark)
 	argv = append(append(argv, mark), prefix...)
-	argv = append(argv, s.shell)
+	command := []string{s.shell}
 	if s.shell == "bash" {
-		argv = append(argv, "--noprofile", "--norc")
+		command = append(command, "--noprofile", "--norc")
 	}
-	return append(argv, "-c", "--", spec.Command), env
+	command = append(command, "-c", "--", spec.Command)
+	if spec.TTY {
+		command = terminal.Command(terminalFD, command)
+	}
+	return append(argv, command...), env
 }
 
 // Status returns how an exec stands; see [sandbox.Execs].

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"strings"
 
@@ -97,7 +96,7 @@ func (b *Backend) prepare(ctx context.Context, name, base, ref string, forwarder
 		return "", b.fail("preparing the sandbox image", err)
 	}
 	if forwarder {
-		if err := b.addForwarder(ctx, c.ID); err != nil {
+		if err := b.copyForwarder(ctx, c.ID, "/", path.Base(insideForwarder), "preparing the sandbox image"); err != nil {
 			return "", err
 		}
 	}
@@ -154,31 +153,6 @@ func (b *Backend) additions(ctx context.Context, name, id string) (io.Reader, er
 		}
 	}
 	return &buf, w.Close()
-}
-
-// addForwarder puts the forwarder into a container.
-func (b *Backend) addForwarder(ctx context.Context, id string) error {
-	f, err := os.Open(b.cfg.Forwarder)
-	if err != nil {
-		return fmt.Errorf("reading the forwarder: %w", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return fmt.Errorf("reading the forwarder: %w", err)
-	}
-	r, w := io.Pipe()
-	go func() {
-		t := tar.NewWriter(w)
-		err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Base(insideForwarder), Mode: 0o755, Size: info.Size()})
-		if err == nil {
-			_, err = io.Copy(t, f)
-		}
-		w.CloseWithError(errors.Join(err, t.Close()))
-	}()
-	err = b.api.CopyToContainer(ctx, id, "/", r, container.CopyToContainerOptions{})
-	r.CloseWithError(errEngineStopped)
-	return b.fail("preparing the sandbox image", err)
 }
 
 // emptyDir tells whether a container has nothing below a directory.

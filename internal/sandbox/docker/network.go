@@ -94,21 +94,30 @@ func (b *Backend) canHold(hosts []string) error {
 	if len(hosts) == 0 {
 		return nil
 	}
+	if why := b.helperUnfit(); why != "" {
+		return sandbox.Refuse("The workspace's manifest names the hosts that commands may reach, and nothing can carry them there: " + why)
+	}
+	return nil
+}
+
+// helperUnfit says why this worker's program cannot run in a container, as the end
+// of a sentence; empty where it can.
+func (b *Backend) helperUnfit() string {
 	if b.cfg.Forwarder == "" {
-		return sandbox.Refuse("The workspace's manifest names the hosts that commands may reach, and this worker has no program to carry them there.")
+		return "this worker has no program for it."
 	}
 	f, err := elf.Open(b.cfg.Forwarder)
 	if err != nil {
-		return sandbox.Refuse("The workspace's manifest names the hosts that commands may reach, and this worker's program cannot run in a container.")
+		return "this worker's program cannot run in a container."
 	}
 	defer f.Close()
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return sandbox.Refuse("The workspace's manifest names the hosts that commands may reach. For that, this worker's program goes into the container, " +
-				"and it is linked against this machine's libraries: build it with CGO_ENABLED=0, or take the local backend.")
+			return "for that this worker's program goes into the container, and it is linked against this machine's libraries. " +
+				"Build it with CGO_ENABLED=0, or take the local backend."
 		}
 	}
-	return nil
+	return ""
 }
 
 // forwarderDigest names the forwarder in the prepared image that holds it.

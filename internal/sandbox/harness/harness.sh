@@ -102,6 +102,30 @@ members() {
 	[ -z "$main$marked" ] || tree $main $marked
 }
 
+# ordered prints processes, parents first, in the order in which they get signal
+# $1: a shell with jobs must not see one of them halted when it goes on itself.
+ordered() {
+	sig=$1
+	shift
+	if [ "$sig" != CONT ]; then
+		echo "$@"
+		return
+	fi
+	back=
+	for pid; do back="$pid $back"; done
+	echo "$back"
+}
+
+# halted waits, not for long, until process $1 has come to a halt: one that waits
+# for others must not see them halt before.
+halted() {
+	looks=100
+	while [ "$looks" -gt 0 ] && IFS= read -r line 2>/dev/null <"/proc/$1/stat"; do
+		case ${line##*) } in [TtZX]*) return ;; esac
+		looks=$((looks - 1))
+	done
+}
+
 # deliver sends signal $1 to every process of the command.
 deliver() {
 	if [ -e "$run/own" ] && [ ! -s "$run/init" ]; then
@@ -116,7 +140,7 @@ deliver() {
 	if [ "$1" != INT ] && [ -e "$run/group" ] && IFS= read -r was 2>/dev/null <"$run/main"; then
 		kill -s "$1" -- "-${was%% *}" 2>/dev/null
 	fi
-	for pid in $(members); do
+	for pid in $(ordered "$1" $(members)); do
 		kill -s "$1" "$pid" 2>/dev/null
 	done
 }
@@ -141,6 +165,7 @@ freeze() {
 			*)
 				moving=1
 				kill -s STOP "$pid" 2>/dev/null
+				halted "$pid"
 				;;
 			esac
 		done

@@ -19,6 +19,7 @@ import (
 
 	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/harness"
+	"github.com/countersign/countersign/internal/sandbox/terminal"
 )
 
 const (
@@ -44,6 +45,7 @@ type job struct {
 	// Env is the environment's SHA-256: the values may be secrets.
 	Env   string `json:"env,omitempty"`
 	Stdin bool   `json:"stdin,omitempty"`
+	TTY   bool   `json:"tty,omitempty"`
 	// Forbidden: the exec was stopped before it was started.
 	Forbidden bool `json:"forbidden,omitempty"`
 }
@@ -82,8 +84,12 @@ func (s *session) Start(ctx context.Context, spec sandbox.ExecSpec) error {
 	if why := s.b.Refuses(); why != "" {
 		return sandbox.Refuse(why)
 	}
+	if spec.TTY && s.b.cfg.Forwarder == "" {
+		return sandbox.Refuse("No terminal can be had here: this worker has no program that makes one.")
+	}
 	spec.Limits = spec.Limits.WithDefaults()
-	j := job{Command: spec.Command, Cwd: s.info.Abs(spec.Cwd), Env: sumOf(spec.Env), Stdin: spec.Stdin}
+	spec.Stdin = spec.Stdin || spec.TTY
+	j := job{Command: spec.Command, Cwd: s.info.Abs(spec.Cwd), Env: sumOf(spec.Env), Stdin: spec.Stdin, TTY: spec.TTY}
 	if err := s.checkCwd(ctx, j.Cwd); err != nil {
 		return err
 	}
@@ -179,9 +185,17 @@ func (s *session) storeError(doing string, err error) error {
 // environment, which is nobody else's.
 func (s *session) argv(spec sandbox.ExecSpec, cwd string) (argv []string, env string) {
 	own := s.networkEnv(spec.Env)
+	command := s.shellArgv(spec.Command)
+	if spec.TTY {
+		command = terminal.Command(s.terminalHelper(), command)
+	}
 	if s.info.Isolated {
 		env = harness.BwrapArgs(s.env(spec.ID, own))
-		argv = append(s.b.bwrapArgs(s.dir, s.root.Name(), cwd, true, s.networkBinds()...), s.networkBegin()...)
+		binds := s.networkBinds()
+		if spec.TTY {
+			binds = append(binds, "--dir", insideDir, "--ro-bind", s.b.cfg.Forwarder, s.terminalHelper())
+		}
+		argv = append(s.b.bwrapArgs(s.dir, s.root.Name(), cwd, true, binds...), s.networkBegin()...)
 		argv = append(argv, "/bin/sh", "-c", harness.Begin, "sh")
 	} else {
 		var prefix []string
@@ -189,7 +203,15 @@ func (s *session) argv(spec sandbox.ExecSpec, cwd string) (argv []string, env st
 		argv = append([]string{"env", "-i"}, s.env(spec.ID, nil)...)
 		argv = append(argv, prefix...)
 	}
-	return append(argv, s.shellArgv(spec.Command)...), env
+	return append(argv, command...), env
+}
+
+// terminalHelper is where commands find the program that gives them a terminal.
+func (s *session) terminalHelper() string {
+	if s.info.Isolated {
+		return insideTerminal
+	}
+	return s.b.cfg.Forwarder
 }
 
 // shellArgv runs the command in the session's shell.

@@ -44,8 +44,9 @@ type Config struct {
 	// ReadOnly are further absolute paths that isolated commands may read, such
 	// as a toolchain in an unusual place; a bin directory in one is on PATH.
 	ReadOnly []string
-	// Forwarder is a program that is an [egress.Forward] when it is asked to be,
-	// such as this one; without it, workspaces with a network are refused.
+	// Forwarder is a program that is an [egress.Forward] or a [terminal.Run] when it
+	// is asked to be, such as this one; without it, workspaces with a network and
+	// commands on a terminal are refused.
 	Forwarder string
 	// NoIsolation leaves bubblewrap out even where it works, and lets commands run.
 	NoIsolation bool

@@ -9,10 +9,12 @@ import (
 	"github.com/countersign/countersign/internal/sandbox/egress"
 )
 
-// Where a command finds the way to the hosts of its manifest.
+// Where a command finds the way to the hosts of its manifest, and a terminal.
 const (
-	insideForwarder = "/run/countersign/forwarder"
-	insideEgress    = "/run/countersign/egress"
+	insideDir       = "/run/countersign"
+	insideForwarder = insideDir + "/forwarder"
+	insideEgress    = insideDir + "/egress"
+	insideTerminal  = insideDir + "/terminal"
 )
 
 // network is a session's way to the hosts that its manifest names.
@@ -90,7 +92,7 @@ func (s *session) networkBinds() []string {
 		return nil
 	}
 	return []string{
-		"--dir", "/run/countersign", "--ro-bind", s.b.cfg.Forwarder, insideForwarder, "--ro-bind", filepath.Join(s.dir, "egress"), insideEgress,
+		"--dir", insideDir, "--ro-bind", s.b.cfg.Forwarder, insideForwarder, "--ro-bind", filepath.Join(s.dir, "egress"), insideEgress,
 	}
 }
 

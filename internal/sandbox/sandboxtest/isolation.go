@@ -91,11 +91,16 @@ func testOutputNotTruncated(t *testing.T, b *rig) {
 // deadSpec and deadExec are what the worker that is killed starts.
 const deadCommand = `echo run >> runs; for i in $(seq 100); do echo $i; echo $i >> log; sleep 0.02; done`
 
-func testWorkerDies(t *testing.T, b *rig) {
+func testWorkerDies(t *testing.T, b *rig) { workerDies(t, b, false) }
+
+// A terminal is the sandbox's, not the worker's.
+func testTerminalWorkerDies(t *testing.T, b *rig) { workerDies(t, b, true) }
+
+func workerDies(t *testing.T, b *rig, tty bool) {
 	spec := sandbox.Spec{ID: newID(), Generation: 1}
 	for round := range 2 {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
-		cmd.Env = append(os.Environ(), childEnv+"="+b.dir, "SPEC="+spec.ID)
+		cmd.Env = append(os.Environ(), childEnv+"="+b.dir, "SPEC="+spec.ID, fmt.Sprintf("TTY=%t", tty))
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		cmd.Stderr = os.Stderr
@@ -112,7 +117,7 @@ func testWorkerDies(t *testing.T, b *rig) {
 
 	spec.Existing = true
 	s := b.openSpec(t, spec)
-	require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "exec", Command: deadCommand}), "starting again attaches")
+	require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "exec", Command: deadCommand, TTY: tty}), "starting again attaches")
 	st, err := s.Status(t.Context(), "exec")
 	require.NoError(t, err)
 	require.Equal(t, sandbox.StateRunning, st.State)
@@ -123,7 +128,11 @@ func testWorkerDies(t *testing.T, b *rig) {
 	for i := range 100 {
 		fmt.Fprintln(&want, i+1)
 	}
-	require.Equal(t, want.String(), r.stdout)
+	stdout := want.String()
+	if tty {
+		stdout = strings.ReplaceAll(stdout, "\n", "\r\n")
+	}
+	require.Equal(t, stdout, r.stdout)
 	require.Equal(t, want.String(), content(t, s, "log"))
 	require.Equal(t, "run\n", content(t, s, "runs"))
 }
@@ -140,7 +149,7 @@ func playWorker(dir string, open func(ctx context.Context, dir string) (sandbox.
 	if err != nil {
 		return err
 	}
-	if err := s.Start(ctx, sandbox.ExecSpec{ID: "exec", Command: deadCommand}); err != nil {
+	if err := s.Start(ctx, sandbox.ExecSpec{ID: "exec", Command: deadCommand, TTY: os.Getenv("TTY") == "true"}); err != nil {
 		return err
 	}
 	return s.Attach(ctx, "exec", sandbox.Stdout, 0, &announcer{})

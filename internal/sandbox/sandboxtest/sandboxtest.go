@@ -19,6 +19,7 @@ import (
 
 	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/egress"
+	"github.com/countersign/countersign/internal/sandbox/terminal"
 )
 
 // Fixture is what the suite knows of a backend.
@@ -45,6 +46,9 @@ func Main(m *testing.M, open func(ctx context.Context, dir string) (sandbox.Back
 	if egress.Forwarding(os.Args) {
 		os.Exit(egress.Forward(os.Args))
 	}
+	if terminal.Asked(os.Args) {
+		os.Exit(terminal.Run(os.Args))
+	}
 	os.Setenv(SecretEnv, "1")
 	if dir := os.Getenv(childEnv); dir != "" {
 		if err := playWorker(dir, open); err != nil {
@@ -69,6 +73,8 @@ func Run(t *testing.T, f Fixture) {
 		"Files": testFiles, "ReadDir": testReadDir, "Change": testChange, "ChangeUndone": testChangeUndone, "Links": testLinks, "Outside": testOutside, "Glob": testGlob,
 		"Isolation": testIsolation, "EnvironIsNotListed": testEnvironIsNotListed, "RecordNotForged": testRecordNotForged, "OutputNotTruncated": testOutputNotTruncated,
 		"Network": testNetwork, "NoNetwork": testNoNetwork,
+		"Terminal": testTerminal, "TerminalKeys": testTerminalKeys, "TerminalWhole": testTerminalWhole, "TerminalEnds": testTerminalEnds,
+		"TerminalJobs": testTerminalJobs, "TerminalWorkerDies": testTerminalWorkerDies,
 		"Temp": testTemp, "Release": testRelease, "Gone": testGone, "Destroy": testDestroy,
 		"Export": testExport, "Generations": testGenerations, "TornSnapshot": testTornSnapshot, "WorkerDies": testWorkerDies, "OpenTwice": testOpenTwice,
 	} {
