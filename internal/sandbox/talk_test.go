@@ -80,15 +80,30 @@ func (b *background) ended() workflows.ToolResult {
 	}
 }
 
+// hears sends text and reads on until the model has read so much more, and returns
+// what it has read since, and the state in which the command then was.
+func (b *background) hears(text, stdout, stderr string) (state, out, problem string) {
+	b.t.Helper()
+	b.eventually("the model reads "+stdout+stderr, func() bool {
+		parts := strings.SplitN(b.say(text).Output.Text, "|", 5)
+		text = ""
+		state, out, problem = parts[0], out+parts[3], problem+parts[4]
+		return strings.Contains(out, stdout) && strings.Contains(problem, stderr)
+	})
+	return state, out, problem
+}
+
 // A command is read on from where the model was, written to and interrupted.
 func TestTalk(t *testing.T) {
 	t.Parallel()
 	b := newRig(t).background(workflows.ShellArgs{Command: `echo one; while read -r line; do echo "got $line"; echo problem >&2; done; echo end; exit 3`})
 	b.eventually("the first line", func() bool { return b.log(b.to.ExecID, "stdout") == "one\n" })
 	require.Equal(t, "running|false||one\n|", b.say("").Output.Text)
-	require.Equal(t, "running|false||got a b\n|problem\n", b.say("a b\n").Output.Text)
+	state, out, problem := b.hears("a b\n", "got a b\n", "problem\n")
+	require.Equal(t, []string{"running", "got a b\n", "problem\n"}, []string{state, out, problem})
 	require.Equal(t, "running|false|||", b.say("").Output.Text, "nothing is read twice")
-	require.Equal(t, "completed|false||got last\nend\n|problem\n", b.say("last\n\x04").Output.Text)
+	_, out, problem = b.hears("last\n\x04", "end\n", "problem\n")
+	require.Equal(t, []string{"got last\nend\n", "problem\n"}, []string{out, problem})
 	res := b.ended()
 	require.Equal(t, 3, *res.ExitCode)
 	require.Equal(t, "completed|false|||", b.say("").Output.Text, "an ended command can still be read")
@@ -103,7 +118,7 @@ func TestTalkInterrupts(t *testing.T) {
 	b.eventually("it is ready", func() bool { return b.log(b.to.ExecID, "stdout") == "ready\n" })
 	require.Contains(t, b.judge("a\x03").Bad, "alone")
 	require.Equal(t, "safe", b.judge("\x03").Tier)
-	require.Contains(t, b.say("\x03").Output.Text, "interrupted\n")
+	b.hears("\x03", "interrupted\n", "")
 	require.Equal(t, 4, *b.ended().ExitCode)
 }
 
@@ -144,20 +159,6 @@ func TestTalkIsJudged(t *testing.T) {
 	b.ended()
 }
 
-// hears sends text and reads on until the model has read more, and returns what it
-// has read since.
-func (b *background) hears(text, more string) string {
-	b.t.Helper()
-	var all string
-	b.eventually("the model reads "+more, func() bool {
-		_, out, _ := strings.Cut(b.say(text).Output.Text, "||")
-		text = ""
-		all += strings.TrimSuffix(out, "|")
-		return strings.Contains(all, more)
-	})
-	return all
-}
-
 // On a terminal the model sees what it typed and what that brought about, as it
 // looks; what is stored is what came. Ctrl-C and Ctrl-D are keys.
 func TestTalkOnATerminal(t *testing.T) {
@@ -165,17 +166,19 @@ func TestTalkOnATerminal(t *testing.T) {
 	r := newRig(t)
 	b := r.background(workflows.ShellArgs{Command: `test -t 0 || exit 9; printf 'name: '; read -r x; printf '\033[1mhello %s\033[0m\n10%%\r20%%\n' "$x"; ` +
 		`trap 'echo interrupted' INT; read -r y; echo on; cat; exit 6`, TTY: true})
-	require.Equal(t, "name: ", b.hears("", "name: "))
+	_, out, _ := b.hears("", "name: ", "")
+	require.Equal(t, "name: ", out)
 	require.Equal(t, "risky", b.judge("ada\n").Tier)
 	require.Contains(t, b.judge("ada\n\x03").Reasons, "the text holds keys that edit, complete or interrupt on a terminal")
 	require.Contains(t, b.judge("ada").Reasons, "the text does not end its last line, so what comes next is part of it")
 	require.Contains(t, b.judge(strings.Repeat("x", 4096)+"\n").Bad, "a terminal takes 4095")
-	require.Equal(t, "ada\nhello ada\n20%\n", b.hears("ada\n", "20%\n"))
+	_, out, _ = b.hears("ada\n", "20%\n", "")
+	require.Equal(t, "ada\nhello ada\n20%\n", out)
 	require.Contains(t, b.log(b.to.ExecID, "stdout"), "\x1b[1mhello ada\x1b[0m\r\n10%\r20%\r\n")
 	require.Equal(t, "safe", b.judge("\x03").Tier)
-	b.hears("\x03", "interrupted\n")
+	b.hears("\x03", "interrupted\n", "")
 	require.Equal(t, "safe", b.judge("\x04").Tier)
-	b.hears("\x04", "on\n") // of read
+	b.hears("\x04", "on\n", "") // of read
 	b.say("\x04")           // of cat
 	res := b.ended()
 	require.Equal(t, 6, *res.ExitCode, res.Output.Text)
