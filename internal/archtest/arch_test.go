@@ -43,7 +43,7 @@ var adapters = []string{
 
 // onlyInTests are for tests, and must not reach an executable.
 var onlyInTests = []string{
-	"internal/agent/agenttest", "internal/chat/chattest", "internal/chat/web/pagetest", "internal/sandbox/sandboxtest", "internal/devserver/devservertest", "internal/archtest", "internal/e2e",
+	"internal/agent/agenttest", "internal/chat/chattest", "internal/chat/web/pagetest", "internal/sandbox/sandboxtest", "internal/sandbox/docker/dockertest", "internal/devserver/devservertest", "internal/archtest", "internal/e2e",
 }
 
 // noRoom are packages outside the layers, which import nothing of ours.

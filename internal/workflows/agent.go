@@ -38,6 +38,8 @@ type session struct {
 	// following counts the coroutines of commands in the background, which a
 	// continue-as-new waits for, too.
 	following int
+	// watching: it is looked whether what is away is back.
+	watching bool
 	// asking is true while a switch is judged or waits for an approval.
 	asking bool
 	// opened is true once the sandbox was opened or looked at in this turn.
@@ -99,6 +101,7 @@ func (a *Agent) Workflow(ctx workflow.Context, in AgentInput) error {
 	workflow.Go(ctx, s.tidy)
 	s.project(ctx)
 	s.followAll(ctx)
+	s.watchAway(ctx)
 	return s.run(ctx, in)
 }
 

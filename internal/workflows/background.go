@@ -47,7 +47,8 @@ type Background struct {
 	// Why says who or what ended it, where we did.
 	Why string `json:"why,omitempty"`
 
-	cancel workflow.CancelFunc
+	cancel   workflow.CancelFunc
+	patience patience
 }
 
 // RunningExec is a command in the background, for the activities that a call to
@@ -162,7 +163,7 @@ func (s *session) toBackground(ctx workflow.Context, c *Call, f workflow.Future,
 // attach follows a running command anew. It waits for the sandbox's host as long
 // as that takes: a turn that needs the host asks about it.
 func (s *session) attach(ctx workflow.Context, b *Background) workflow.Future {
-	fctx, cancel := workflow.WithCancel(runOptions(ctx, s.st.Sandbox.Queue, b.Timeout))
+	fctx, cancel := workflow.WithCancel(runOptions(ctx, s.st.Sandbox.Queue, b.Timeout, b.patience.attempts()))
 	b.cancel = cancel
 	return workflow.ExecuteActivity(fctx, ActivityRunTool, RunInput{
 		WorkflowID: s.id, Sandbox: *s.st.Sandbox, Call: b.Call, ExecID: b.ExecID, Digest: b.Digest, Timeout: b.Timeout, Attach: true,
@@ -181,7 +182,14 @@ func (s *session) follow(ctx workflow.Context, b *Background, f workflow.Future)
 			}
 			var res ToolResult
 			err := f.Get(ctx, &res)
-			if notTakenUp(err) && s.st.Sandbox != nil {
+			if again := notTakenUp(err) || outOfAttempts(err); again && s.st.Sandbox != nil {
+				if outOfAttempts(err) {
+					s.waitFor(ctx, err, &b.patience, func() bool { return b.Why == "" && !s.draining })
+				}
+				if s.draining {
+					return
+				}
+				b.patience.forGood = b.patience.forGood || b.Why != ""
 				f = s.attach(ctx, b)
 				continue
 			}

@@ -136,6 +136,7 @@ func (s *session) open(ctx workflow.Context, attempts int32) error {
 		return err
 	}
 	s.st.Sandbox, s.st.Gen, s.opened = &res.SandboxRef, max(s.st.Gen, res.Generation), true
+	s.back()
 	s.openingEnded(ctx, in, CallCompleted, res.Setup)
 	s.guides(res.Guides)
 	s.header()
@@ -227,7 +228,11 @@ func (s *session) sandboxFailed(ctx workflow.Context, err error) {
 		hint = "What was saved at the last turn's end is safe: `fork` opens it in a new thread."
 	}
 	for _, c := range s.st.Turn.Calls {
-		if !c.ended() {
+		switch {
+		case c.ended():
+		case c.begun():
+			s.lostWith(ctx, c, sentence)
+		default:
 			s.finish(ctx, c, CallFailed, sentence, modelText("failed", sentence))
 		}
 	}
@@ -235,10 +240,15 @@ func (s *session) sandboxFailed(ctx workflow.Context, err error) {
 	s.failed(ctx, sentence, hint)
 }
 
-// cancelCalls answers every open call that a stop came before.
+// cancelCalls answers every open call that a stop came before, and stops those that
+// had begun.
 func (s *session) cancelCalls(ctx workflow.Context) {
 	for _, c := range s.st.Turn.Calls {
-		if !c.ended() {
+		switch {
+		case c.ended():
+		case c.begun():
+			s.runCall(ctx, c)
+		default:
 			s.cancelCall(ctx, c)
 		}
 	}
@@ -411,7 +421,7 @@ func (s *session) runTool(ctx workflow.Context, c *Call) {
 	}
 	c.Started = true
 	s.st.Turn.Wrote = s.st.Turn.Wrote || j.Tier != "safe"
-	rctx, cancel := workflow.WithCancel(s.onHost(runOptions(ctx, sb.Queue, j.Timeout), sb.Queue))
+	rctx, cancel := workflow.WithCancel(s.onHost(runOptions(ctx, sb.Queue, j.Timeout, c.patience.attempts()), sb.Queue))
 	f := workflow.ExecuteActivity(rctx, ActivityRunTool, in)
 	stop := func() bool { return s.st.Turn.Stop != nil }
 	done := func() bool { return f.IsReady() || s.draining || stop() }
@@ -434,19 +444,23 @@ func (s *session) runTool(ctx workflow.Context, c *Call) {
 	var res ToolResult
 	if err := f.Get(ctx, &res); notTakenUp(err) {
 		if s.hostLost(ctx) {
-			s.lostWith(ctx, c)
+			s.lostWith(ctx, c, hostSentence)
 		}
 		return // it is attached to when the host has time for it
+	} else if outOfAttempts(err) {
+		s.waitFor(ctx, err, &c.patience, func() bool { return s.notStopped() && !s.draining })
+		return // likewise, when the sandbox answers
 	} else if err != nil {
 		s.unknown(ctx, c, sentenceOf(err))
 		return
 	}
+	s.back()
 	s.ran(ctx, c, res)
 }
 
-// lostWith ends a call that had started when its host was lost.
-func (s *session) lostWith(ctx workflow.Context, c *Call) {
-	if why := hostSentence + " The command may have run."; c.Yielded {
+// lostWith ends a call that had started when its sandbox was lost, and says why.
+func (s *session) lostWith(ctx workflow.Context, c *Call, why string) {
+	if why += " The command may have run."; c.Yielded {
 		s.yielded(ctx, c, ToolResult{State: CallUnknown, Error: why})
 	} else {
 		s.finish(ctx, c, CallUnknown, why, modelText("unknown", why))

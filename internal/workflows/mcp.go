@@ -18,10 +18,14 @@ func (s *session) gate(c *Call) (queue string, sb SandboxRef, judge, binding str
 	return sb.Queue, sb, ActivityJudgeToolCall, ActivityCheckBinding
 }
 
-// needsSandbox reports whether an open call of the step runs in the sandbox.
+// needsSandbox reports whether an open call of the step needs the sandbox to be
+// opened for it. What has begun in it is only attached to, however long that takes.
 func (t *Turn) needsSandbox() bool {
-	return slices.ContainsFunc(t.Calls, func(c *Call) bool { return !c.ended() && c.MCP == nil })
+	return slices.ContainsFunc(t.Calls, func(c *Call) bool { return !c.ended() && c.MCP == nil && !c.begun() })
 }
+
+// begun reports whether the call's exec was asked for, and may run.
+func (c *Call) begun() bool { return c.Started && c.State == CallRunning }
 
 // runMCP calls a tool of an MCP server, once: what is not known to have ended is
 // asked about, never repeated. The run does not drain before it has ended.

@@ -158,17 +158,35 @@ func hereOptions(ctx workflow.Context) workflow.Context {
 	})
 }
 
+// runAttempts are those of a command's activity before the thread is told that
+// something is away: some 13 seconds of refused connections.
+const runAttempts = 16
+
 // runOptions: the harness enforces the command's own time-out, so the bound here
 // only has to exceed it. The heartbeat time-out is what a dead worker costs; the
 // interval does not grow with the workers that died.
-func runOptions(ctx workflow.Context, queue string, timeout time.Duration) workflow.Context {
+func runOptions(ctx workflow.Context, queue string, timeout time.Duration, attempts int32) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           queue,
 		StartToCloseTimeout: timeout + 10*time.Minute,
 		HeartbeatTimeout:    5 * time.Second,
-		RetryPolicy:         attempted(0, 200*time.Millisecond, 1.5, time.Second),
+		RetryPolicy:         attempted(attempts, 200*time.Millisecond, 1.5, time.Second),
 	})
 }
+
+// probeOptions: a look whether a sandbox that was away answers, for as long as it
+// takes.
+func probeOptions(ctx workflow.Context, queue string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:           queue,
+		StartToCloseTimeout: time.Minute,
+		HeartbeatTimeout:    10 * time.Second,
+		RetryPolicy:         forever(200*time.Millisecond, 5*time.Second),
+	})
+}
+
+// probeShort is less than a sandbox that was away takes to answer.
+const probeShort = 5 * time.Second
 
 // stopOptions: a stop is tried for a quarter of a minute; then the call's outcome
 // is unknown.

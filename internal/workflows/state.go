@@ -106,8 +106,11 @@ type State struct {
 	Guides map[string]string `json:"guides,omitempty"`
 	// Prepared is set once a sandbox was opened, or tried to be, for the model's
 	// first call.
-	Prepared bool          `json:"prepared,omitempty"`
-	Recent   []HistoryTurn `json:"recent,omitempty"`
+	Prepared bool `json:"prepared,omitempty"`
+	// Away: the thread was told that the sandbox does not answer, and not yet that it
+	// does again.
+	Away   bool          `json:"away,omitempty"`
+	Recent []HistoryTurn `json:"recent,omitempty"`
 	// Audit is the head of the audit chain; Unwritten are its entries that are
 	// not in the blob store yet.
 	Audit     audit.Chain   `json:"audit"`
@@ -179,8 +182,6 @@ type Turn struct {
 	Raised int64 `json:"raised,omitempty"`
 	// Stop is set by cancel_turn and destroy.
 	Stop *CancelTurn `json:"stop,omitempty"`
-	// Away: the thread was told that the sandbox's backend does not answer.
-	Away bool `json:"away,omitempty"`
 	// Wrote is true once something ran that may have changed the workspace.
 	Wrote    bool     `json:"wrote,omitempty"`
 	Messages []string `json:"messages,omitempty"`
@@ -208,6 +209,8 @@ type Call struct {
 	Yielded bool      `json:"yielded,omitempty"`
 	// Rejudged counts verdicts that were void because something had changed.
 	Rejudged int `json:"rejudged,omitempty"`
+
+	patience patience
 }
 
 // ended reports whether the call has an outcome.

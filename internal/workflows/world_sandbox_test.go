@@ -32,6 +32,9 @@ func (w *world) openSandbox(ctx context.Context, in workflows.OpenInput) (workfl
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.away != nil && in.Current != nil {
+		return workflows.SandboxRef{}, w.away
+	}
 	if w.openErr != nil && in.Current == nil {
 		return workflows.SandboxRef{}, w.openErr
 	}
@@ -196,8 +199,11 @@ func (w *world) runTool(ctx context.Context, in workflows.RunInput) (workflows.T
 			cmd = ""
 		case <-time.After(50 * time.Millisecond):
 			w.mu.Lock()
-			stopped := w.stops[in.ExecID]
+			stopped, away := w.stops[in.ExecID], w.away
 			w.mu.Unlock()
+			if away != nil {
+				return workflows.ToolResult{}, away
+			}
 			if stopped {
 				return workflows.ToolResult{State: workflows.CallCancelled, Output: workflows.TextRef{Text: "stopped"}, StartedAt: started, EndedAt: time.Now()}, nil
 			}
@@ -218,6 +224,9 @@ func (w *world) runTool(ctx context.Context, in workflows.RunInput) (workflows.T
 func (w *world) talk(in workflows.RunInput) (workflows.ToolResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.away != nil {
+		return workflows.ToolResult{}, w.away
+	}
 	if w.ran[in.Running.ExecID] != 1 {
 		w.t.Errorf("talk to %s, which did not start", in.Running.ExecID)
 	}

@@ -88,7 +88,8 @@ type world struct {
 	on map[string][]string
 	// near sandboxes are of the host that runs the workflow.
 	near bool
-	// away, when set, is how every verdict and command fails.
+	// away, when set, is how every verdict and command fails, also one that runs, and
+	// every look whether the sandbox is back.
 	away error
 	// bare is the backend that does not isolate; cannot refuses every switch.
 	bare, cannot string

@@ -238,13 +238,20 @@ begin() {
 	exit 0
 }
 
+# recorded tells whether how the exec ended is on record, in $code and $reason. The
+# file is there a moment before its two lines are, and without them for as long as
+# the disk is full.
+recorded() {
+	[ -s "$record/exit" ] && { IFS= read -r code && IFS= read -r reason; } <"$record/exit"
+} 2>/dev/null
+
 # state tells how the exec stands: whether its harness lives first, for it
 # writes how it ended before it goes.
 state() {
 	use "$1"
 	[ -e "$run/lock" ] || return "$noexec"
 	up=no
-	if [ -e "$record/exit" ]; then
+	if recorded; then
 		:
 	elif [ ! -s "$run/self" ]; then
 		up="starting $(date +%s)"
@@ -252,8 +259,9 @@ state() {
 		up=yes
 	fi
 	echo "up $up"
-	if [ -e "$record/exit" ]; then
-		while read -r line; do echo "$line"; done <"$record/exit"
+	if [ "$up" = no ] && recorded; then
+		echo "$code"
+		echo "$reason"
 	fi
 	stat -c '%n %s %y' "$run/lock" "$run/self" "$record/exit" "$record/stdout" "$record/stderr" 2>/dev/null
 	return 0
@@ -265,9 +273,9 @@ output() {
 	use "$1"
 	[ -e "$run/lock" ] || return "$noexec"
 	more=running
-	if [ -e "$record/exit" ]; then
+	if recorded; then
 		more=ended
-	elif [ -n "$5" ] && [ -s "$run/self" ] && ! alive "$run/self" >/dev/null && [ ! -e "$record/exit" ]; then
+	elif [ -n "$5" ] && [ -s "$run/self" ] && ! alive "$run/self" >/dev/null; then
 		more=ended
 	fi
 	echo "$more"
@@ -291,10 +299,11 @@ helper() {
 }
 
 running() {
-	for dir in "$execs"/*; do
-		[ -e "$dir/run/lock" ] && [ ! -e "$dir/exit" ] || continue
-		if [ ! -s "$dir/run/self" ] || alive "$dir/run/self" >/dev/null; then
-			echo "${dir##*/}"
+	for record in "$execs"/*; do
+		run=$record/run
+		[ -e "$run/lock" ] && ! recorded || continue
+		if [ ! -s "$run/self" ] || alive "$run/self" >/dev/null; then
+			echo "${record##*/}"
 		fi
 	done
 	exit 0
@@ -307,14 +316,14 @@ send() {
 	stop | KILL)
 		if [ ! -e "$run/lock" ] && mkdir -p "$run" && (set -C && : >"$run/lock") 2>/dev/null; then
 			: >>"$record/stdout" && : >>"$record/stderr" && claim forbidden && end 0 cancelled
-		elif [ ! -e "$record/exit" ]; then
+		elif ! recorded; then
 			(sh "$script" signal "$record" "$2" </dev/null >/dev/null 2>&1 &)
 		fi
 		exit
 		;;
 	esac
 	[ -e "$run/lock" ] || exit "$noexec"
-	[ ! -e "$record/exit" ] || exit 0
+	! recorded || exit 0
 	if [ "$2" = STOP ]; then
 		freeze
 		exit
@@ -331,7 +340,7 @@ end() {
 # settle records the end of an exec whose container was killed to end it.
 settle() {
 	use "$1"
-	[ -e "$run/lock" ] && [ ! -e "$record/exit" ] || exit 0
+	[ -e "$run/lock" ] && ! recorded || exit 0
 	alive "$run/self" >/dev/null && exit 0
 	end 137 "$2"
 	exit

@@ -73,7 +73,7 @@ func (d *daemon) start() error {
 	if err := d.cmd.Start(); err != nil {
 		return err
 	}
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		err := ping(d.host)
 		if err == nil {

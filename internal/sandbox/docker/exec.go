@@ -154,7 +154,7 @@ func parseState(text string) (sandbox.ExecStatus, error) {
 			return st, err
 		}
 	case up == "yes", up == "starting" && now.Sub(st.StartedAt) < startGrace:
-		st.State = sandbox.StateRunning
+		st.State, st.EndedAt = sandbox.StateRunning, time.Time{}
 	}
 	return st, nil
 }

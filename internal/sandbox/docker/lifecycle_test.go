@@ -2,6 +2,8 @@ package docker_test
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"sync"
 	"testing"
 
@@ -115,6 +117,48 @@ func TestContainerKilled(t *testing.T) {
 	again, err := other.Open(t.Context(), spec)
 	require.NoError(t, err)
 	require.Equal(t, "goes on\n", run(t, again, "echo goes on").stdout)
+}
+
+// The file that says how an exec ended is there before what stands in it.
+func TestExitBeingWritten(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.open(t, sandbox.Spec{})
+	id := start(t, s, "echo begun; until [ -e go ]; do sleep 0.05; done; echo over; exit 3")
+	awaitOutput(t, s, id)
+	for _, part := range []string{"", "code 3\\n", "code 3\\nreason exi"} {
+		r.asRoot(t, fmt.Sprintf("printf '%s' > /countersign/execs/%s/exit", part, id))
+		st, err := s.Status(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, sandbox.StateRunning, st.State, "%q", part)
+		require.Zero(t, st.EndedAt)
+		ids, err := s.Running(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{id}, ids)
+	}
+	require.NoError(t, s.WriteFile(t.Context(), "go", nil))
+	got := await(t, s, id)
+	require.Equal(t, sandbox.StateExited, got.State)
+	require.Equal(t, 3, got.ExitCode)
+	require.Equal(t, "begun\nover\n", got.stdout)
+}
+
+// asRoot runs a command in the rig's container beside its harness.
+func (r rig) asRoot(t *testing.T, command string) {
+	t.Helper()
+	api := newClient(t, r.host)
+	e, err := api.ContainerExecCreate(t.Context(), r.container(t).ID, container.ExecOptions{
+		User: "0:0", Cmd: []string{"sh", "-c", command}, AttachStdout: true,
+	})
+	require.NoError(t, err)
+	conn, err := api.ContainerExecAttach(t.Context(), e.ID, container.ExecAttachOptions{})
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.Copy(io.Discard, conn.Reader)
+	require.NoError(t, err)
+	state, err := api.ContainerExecInspect(t.Context(), e.ID)
+	require.NoError(t, err)
+	require.Zero(t, state.ExitCode)
 }
 
 // Pruning stopped containers is an everyday act; it leaves volumes alone.

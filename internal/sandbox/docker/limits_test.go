@@ -49,7 +49,7 @@ func (r rig) open(t *testing.T, spec sandbox.Spec) sandbox.Session {
 	s, err := r.Open(t.Context(), spec)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
 		defer cancel()
 		require.NoError(t, s.Destroy(ctx))
 	})
@@ -77,7 +77,7 @@ type result struct {
 
 func start(t *testing.T, s sandbox.Session, command string, change ...func(*sandbox.ExecSpec)) string {
 	t.Helper()
-	spec := sandbox.ExecSpec{ID: newID(), Command: command, Limits: sandbox.Limits{Timeout: time.Minute}}
+	spec := sandbox.ExecSpec{ID: newID(), Command: command, Limits: sandbox.Limits{Timeout: 5 * time.Minute}}
 	for _, c := range change {
 		c(&spec)
 	}
@@ -87,7 +87,7 @@ func start(t *testing.T, s sandbox.Session, command string, change ...func(*sand
 
 func await(t *testing.T, s sandbox.Session, id string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var out, problem bytes.Buffer
 	require.NoError(t, s.Attach(ctx, id, sandbox.Stdout, 0, &out))
@@ -179,7 +179,7 @@ func TestDiskLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *docker.Config) { c.Disk = 20 << 20 })
 	s := r.open(t, sandbox.Spec{})
-	got := run(t, s, "head -c 30M /dev/zero > big; echo written; sleep 50")
+	got := run(t, s, "head -c 30M /dev/zero > big; echo written; sleep 300")
 	require.Equal(t, sandbox.StateOutputLimit, got.State)
 	require.Equal(t, "written\n", got.stdout)
 	require.Contains(t, got.stderr, "its limit is 20 MiB")
@@ -203,7 +203,7 @@ func TestForkBomb(t *testing.T) {
 	s := r.open(t, sandbox.Spec{})
 	require.NoError(t, s.WriteFile(t.Context(), "kept", []byte("kept")))
 	id := start(t, s, "bomb() { bomb | bomb & sleep 60; }; bomb")
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	require.NoError(t, s.Signal(ctx, id, sandbox.SignalStop))
 	st, err := s.Status(ctx, id)

@@ -129,7 +129,7 @@ func TestAgent(t *testing.T) {
 	require.Equal(t, 7, code)
 	require.Len(t, data, 28)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	_, _, err = call(ctx, "silent")
 	require.ErrorIs(t, err, context.DeadlineExceeded)

@@ -88,8 +88,10 @@ func testOutputNotTruncated(t *testing.T, b *rig) {
 	require.Equal(t, "four\n", r.stderr)
 }
 
-// deadSpec and deadExec are what the worker that is killed starts.
-const deadCommand = `echo run >> runs; for i in $(seq 100); do echo $i; echo $i >> log; sleep 0.02; done`
+// deadCommand is what the worker that is killed starts. It goes on for as long as
+// the test needs it to.
+const deadCommand = `echo run >> runs; for i in $(seq 100); do echo $i; echo $i >> log
+	[ $i -lt 50 ] || until [ -e go ]; do sleep 0.05; done; sleep 0.02; done`
 
 func testWorkerDies(t *testing.T, b *rig) { workerDies(t, b, false) }
 
@@ -121,6 +123,7 @@ func workerDies(t *testing.T, b *rig, tty bool) {
 	st, err := s.Status(t.Context(), "exec")
 	require.NoError(t, err)
 	require.Equal(t, sandbox.StateRunning, st.State)
+	require.NoError(t, s.WriteFile(t.Context(), "go", nil))
 	r := await(t, s, "exec")
 	require.Equal(t, sandbox.StateExited, r.State)
 	require.Equal(t, 0, r.ExitCode)

@@ -112,7 +112,7 @@ func (b *rig) openSpec(t *testing.T, spec sandbox.Spec) sandbox.Session {
 	s, err := b.backend.Open(t.Context(), spec)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
 		defer cancel()
 		require.NoError(t, s.Destroy(ctx))
 	})
@@ -122,7 +122,7 @@ func (b *rig) openSpec(t *testing.T, spec sandbox.Spec) sandbox.Session {
 // start starts a command under a new ID.
 func start(t *testing.T, s sandbox.Session, command string, change ...func(*sandbox.ExecSpec)) string {
 	t.Helper()
-	spec := sandbox.ExecSpec{ID: newID(), Command: command, Limits: sandbox.Limits{Timeout: 60 * time.Second}}
+	spec := sandbox.ExecSpec{ID: newID(), Command: command, Limits: sandbox.Limits{Timeout: 5 * time.Minute}}
 	for _, c := range change {
 		c(&spec)
 	}
@@ -139,7 +139,7 @@ type result struct {
 // await follows an exec to its end.
 func await(t *testing.T, s sandbox.Session, id string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var out, problem bytes.Buffer
 	require.NoError(t, s.Attach(ctx, id, sandbox.Stdout, 0, &out))
@@ -159,7 +159,7 @@ func run(t *testing.T, s sandbox.Session, command string, change ...func(*sandbo
 // eventually polls until ok.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(60 * time.Second)
 	for !ok() {
 		if time.Now().After(deadline) {
 			require.Fail(t, "timed out waiting", what)

@@ -1,0 +1,94 @@
+package e2e_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/sandbox/docker/dockertest"
+)
+
+// engineImage is what Docker sandboxes of the tests are made from.
+const engineImage = "countersign-e2e:1"
+
+// dockerDev is a cmd/dev, not started yet, that runs sessions on an engine of its own.
+func dockerDev(t testing.TB, args ...string) (*dev, *dockertest.Engine) {
+	t.Helper()
+	if why := dockertest.Cannot(); why != "" {
+		t.Skip(why)
+	}
+	e, err := dockertest.Start()
+	if e != nil {
+		t.Cleanup(e.Stop)
+	}
+	require.NoError(t, err)
+	require.NoError(t, e.Busybox(context.Background(), engineImage))
+	d := newDev(t, args...)
+	d.env = []string{
+		"COUNTERSIGN_SANDBOX_BACKEND=docker", "COUNTERSIGN_SANDBOX_DOCKER_IMAGE=" + engineImage, "COUNTERSIGN_SANDBOX_DOCKER_HOST=" + e.Host,
+		"COUNTERSIGN_SANDBOX_TIMEOUT_SHELL=1h",
+	}
+	return d, e
+}
+
+// A Docker engine that is killed under a command, and while one waits for an
+// approval: the thread says so, goes on when it is back, and nothing runs twice.
+func TestEngineDies(t *testing.T) {
+	t.Parallel()
+	d, engine := dockerDev(t)
+	d.up(t)
+	ada := d.as("ada")
+	id := ada.opens(t, "`echo begun; echo begun >> log; sleep 71416; echo never >> log` and `echo after >> log`")
+	th := ada.seesIn(t, 2*within, id, "the command runs", func(th thread) bool { return over(1)(th) || command(th.calls(1)).State == "running" })
+	await(t, within, "it has begun", func() (string, bool) {
+		out := ada.output(t, command(th.calls(1)).ID, "stdout", 0)
+		return out, out == "begun\n"
+	})
+	engine.Kill()
+	ada.seesIn(t, 2*within, id, "the thread says it", func(th thread) bool {
+		return th.said("Docker is not reachable on the worker. Start Docker, or move the session: `switch local`. " +
+			"The session and its files are safe. It goes on by itself when that is over; Stop ends the turn.")
+	})
+	require.NoError(t, engine.Up())
+	th = ada.seesIn(t, 2*within, id, "a person is asked", waiting)
+	ada.seesIn(t, 2*within, id, "the thread says that it is back", func(th thread) bool { return th.said("The sandbox answers again; the turn goes on.") })
+	m := th.pending()[0]
+	require.True(t, m.has("leave"), "%+v", m.Buttons)
+	require.Equal(t, "recorded", ada.click(t, m, "leave", nil).Outcome)
+	th = ada.seesIn(t, 2*within, id, "the turn ends", answered(1))
+	require.Equal(t, "unknown", command(th.calls(1)).State)
+
+	ada.says(t, id, "`rm -rf build; cat log`")
+	m = ada.seesIn(t, 2*within, id, "a request", waiting).pending()[0]
+	engine.Kill()
+	require.Equal(t, "recorded", ada.click(t, m, "approve", nil).Outcome)
+	ada.seesIn(t, 2*within, id, "the thread says it again", func(th thread) bool { return count(th, "Docker is not reachable on the worker.") == 2 })
+	require.NoError(t, engine.Up())
+	th = ada.seesIn(t, 2*within, id, "the turn ends", answered(2))
+	c := command(th.calls(2))
+	require.Equal(t, "completed", c.State)
+	require.Equal(t, "begun\nafter\n", ada.output(t, c.ID, "stdout", 0), "each ran once, and what was killed is not run again")
+	th = ada.seesIn(t, 2*within, id, "the thread says again that it is back", func(th thread) bool { return count(th, "The sandbox answers again; the turn goes on.") == 2 })
+	once(t, th)
+}
+
+// command is the first of a turn's calls that a model asked for; none yet is empty.
+func command(calls []call) call {
+	for _, c := range calls {
+		if c.Tool != "sandbox" {
+			return c
+		}
+	}
+	return call{}
+}
+
+// count is how many notices hold a text.
+func count(th thread, text string) int {
+	n := 0
+	for _, m := range th.all("notice") {
+		n += strings.Count(m.Text, text)
+	}
+	return n
+}
