@@ -22,6 +22,7 @@ type cli struct {
 	GC       gcCmd       `cmd:"" name:"gc" help:"Remove what no session needs of the stored snapshots, as a running worker does from time to time."`
 	Snapshot snapshotCmd `cmd:"" help:"Look at stored snapshots."`
 	Versions versionsCmd `cmd:"" help:"Say which versions of workers there are, and which one is current."`
+	Doctor   doctorCmd   `cmd:"" help:"Try out how commands are confined on this machine, and say what limits hold."`
 	Spend    spendCmd    `cmd:"" help:"Say what a day's turns have cost, by who began them."`
 }
 

@@ -158,6 +158,10 @@ type Sandbox struct {
 type Local struct {
 	Roots      []string `key:"roots" default:"" shown:"none" doc:"Directories below which 'switch local ROOT' may keep a session's workspace, in a directory of its own."`
 	Unisolated bool     `key:"allow_unisolated" default:"false" shown:"false; in cmd/dev true" doc:"Whether commands may run where bubblewrap does not work, so that they can read and change what the worker's user can. Otherwise the local backend refuses there."`
+	Memory     int      `key:"memory_mb" default:"4096" doc:"Memory of a local sandbox, in MiB, without swap; -1 is no limit. 'worker doctor' says how it is held on this machine."`
+	PIDs       int      `key:"pids" default:"1024" doc:"Processes and threads of a local sandbox; -1 is no limit."`
+	CPUs       string   `key:"cpus" default:"" shown:"no limit" doc:"Processors of a local sandbox; 0.5 is half of one."`
+	Group      string   `key:"cgroup" default:"" shown:"what is delegated to the worker, or of cgroup v1 its own" doc:"Directory of a control group (v2) below which local sandboxes get theirs; it has no members and may be written by the worker's user."`
 }
 
 // Docker is the docker backend, which is offered when it has an image.

@@ -153,6 +153,7 @@ func (c *Config) checkSandbox(k *checker) {
 		k.fault("sandbox.backend", "%q is not a backend; there is: %s", b, strings.Join(c.Backends(), ", "))
 	}
 	c.checkDocker(k)
+	c.checkLocal(k)
 	k.positive("drain.within", c.Drain.Within)
 	k.positive("sandbox.host_dead_after", c.Sandbox.HostDeadAfter)
 	k.positive("sandbox.timeout.read", c.Sandbox.Timeout.Read)
@@ -171,8 +172,31 @@ func (c *Config) checkDocker(k *checker) {
 	if d.Disk < 1 && d.Disk != -1 {
 		k.fault("sandbox.docker.disk_mb", "must be at least 1, or -1 for no limit")
 	}
-	if n, err := strconv.ParseFloat(d.CPUs, 64); err != nil || !(n >= 0.01 && n <= 10000) {
-		k.fault("sandbox.docker.cpus", "%q is not a number of processors such as 2 or 0.5", d.CPUs)
+	k.processors("sandbox.docker.cpus", d.CPUs)
+}
+
+func (c *Config) checkLocal(k *checker) {
+	l := c.Sandbox.Local
+	if l.Memory < minMemory && l.Memory != -1 {
+		k.fault("sandbox.local.memory_mb", "must be at least %d, or -1 for no limit", minMemory)
+	}
+	if l.PIDs < minPIDs && l.PIDs != -1 {
+		k.fault("sandbox.local.pids", "must be at least %d, or -1 for no limit", minPIDs)
+	}
+	if l.CPUs != "" {
+		k.processors("sandbox.local.cpus", l.CPUs)
+	}
+	if l.Group != "" && !filepath.IsAbs(l.Group) {
+		k.fault("sandbox.local.cgroup", "%q is no absolute path", l.Group)
+	}
+}
+
+// minPIDs is what bubblewrap, a shell and a small pipeline need.
+const minPIDs = 16
+
+func (k *checker) processors(key, value string) {
+	if n, err := strconv.ParseFloat(value, 64); err != nil || !(n >= 0.01 && n <= 10000) {
+		k.fault(key, "%q is not a number of processors such as 2 or 0.5", value)
 	}
 }
 
@@ -181,8 +205,13 @@ func (c *Config) checkDocker(k *checker) {
 const minMemory = 16
 
 // Processors are how many processors a sandbox has.
-func (d Docker) Processors() float64 {
-	n, err := strconv.ParseFloat(d.CPUs, 64)
+func (d Docker) Processors() float64 { return processors(d.CPUs) }
+
+// Processors are how many processors a sandbox has; 0 is no limit.
+func (l Local) Processors() float64 { return processors(l.CPUs) }
+
+func processors(value string) float64 {
+	n, err := strconv.ParseFloat(value, 64)
 	if err != nil {
 		return 0
 	}

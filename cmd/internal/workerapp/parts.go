@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 
 	"go.temporal.io/sdk/worker"
@@ -13,6 +14,7 @@ import (
 	"github.com/countersign/countersign/internal/agent"
 	"github.com/countersign/countersign/internal/agent/mcptools"
 	"github.com/countersign/countersign/internal/agent/tooloutput"
+	"github.com/countersign/countersign/internal/config"
 	"github.com/countersign/countersign/internal/control"
 	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/policy"
@@ -94,17 +96,28 @@ func (a *App) registerRecords(r worker.Registry) {
 	r.RegisterActivity(&control.Activities{Client: control.New(a.Client, registry), Registry: registry})
 }
 
+// LocalConfig is what the settings say of sandboxes on this machine. self is this
+// program's path.
+func LocalConfig(c *config.Config, dataDir, self string, log *slog.Logger) local.Config {
+	l := c.Sandbox.Local
+	return local.Config{
+		DataDir: dataDir, Forwarder: self, AllowUnisolated: l.Unisolated, Log: log,
+		Limits: local.Limits{Memory: int64(max(l.Memory, 0)) << 20, PIDs: max(l.PIDs, 0), CPUs: l.Processors(), Group: l.Group},
+	}
+}
+
 // sandboxes are the activities of the backends that this worker has.
 func (a *App) sandboxes(ctx context.Context, gate *policy.Policy) (*sandbox.Activities, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
-	here, err := local.New(ctx, local.Config{
-		DataDir: a.Dir.Path(), Forwarder: self, AllowUnisolated: a.Config.Sandbox.Local.Unisolated, Log: a.Log,
-	})
+	here, err := local.New(ctx, LocalConfig(a.Config, a.Dir.Path(), self, a.Log))
 	if err != nil {
 		return nil, err
+	}
+	for _, f := range here.Facts() {
+		a.Log.Info("Local sandboxes", "about", f.Name, "held", f.OK, "text", f.Text)
 	}
 	if err := here.Sweep(ctx); err != nil {
 		return nil, err

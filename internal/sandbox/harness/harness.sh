@@ -226,6 +226,36 @@ watch() {
 	finish timed_out polite
 }
 
+# join makes this process a member of the command's control groups, if it has any.
+# What they bound is the command, never what watches it.
+join() {
+	[ -n "${COUNTERSIGN_GROUPS-}" ] || return 0
+	IFS=:
+	for group in $COUNTERSIGN_GROUPS; do
+		echo 0 2>/dev/null >"$group/cgroup.procs" || {
+			echo "countersign: the sandbox's limits could not be set." >&2
+			exit 126
+		}
+	done
+	unset IFS
+}
+
+# killed sets $killed to how many processes of the sandbox the kernel has ended for
+# want of memory.
+killed() {
+	killed=
+	[ -n "${COUNTERSIGN_OOMS-}" ] || return 0
+	while read -r key value; do
+		[ "$key" != oom_kill ] || killed=$value
+	done 2>/dev/null <"$COUNTERSIGN_OOMS"
+}
+
+# short says on standard error that memory was short, where $1 were killed before.
+short() {
+	killed
+	[ "$killed" = "$1" ] || echo "countersign: the sandbox ran out of memory; the kernel ended a process in it." >&2
+}
+
 # limited copies its input to file $1, up to the limit that ends the command.
 # The command never holds the file itself: it could truncate it. Whoever calls
 # keeps the input open until the reason is written: without a reader the command
@@ -374,8 +404,13 @@ shared() {
 
 	# In the foreground: a background job of a shell without job control would
 	# ignore interrupts for good.
-	$session sh -c "$enter" enter "$run" "$cwd" "$@" <&7 >"$run/o" 2>"$run/e" 7<&-
-	code=$?
+	killed
+	before=$killed
+	{
+		(join && exec $session sh -c "$enter" enter "$run" "$cwd" "$@")
+		code=$?
+		short "$before"
+	} <&7 >"$run/o" 2>"$run/e" 7<&-
 	exec 7<&-
 	true 2>/dev/null >"$run/done"
 
@@ -406,8 +441,11 @@ shared() {
 # killed that watches it.
 enclosed() {
 	umask 022
-	"$@"
+	killed
+	before=$killed
+	(join && exec "$@")
 	code=$?
+	short "$before"
 	if IFS= read -r was 2>/dev/null <"$run/init" && IFS= read -r is 2>/dev/null <"/proc/${was%% *}/stat"; then
 		# Mostly it is just about to end by itself, so no process is spent on it.
 		init=${was%% *}

@@ -64,11 +64,13 @@ type keep struct {
 
 	claim, told *os.File
 
-	mu    sync.Mutex
-	timer *time.Timer
-	ended bool
-	init  string // the identity of the namespace's init; empty until it is known
-	code  int    // as bubblewrap reports it; -1 until it does
+	mu     sync.Mutex
+	timer  *time.Timer
+	ended  bool
+	let    bool // the command was let begin, when so many processes were killed
+	killed string
+	init   string // the identity of the namespace's init; empty until it is known
+	code   int    // as bubblewrap reports it; -1 until it does
 }
 
 func run(args []string) int {
@@ -151,7 +153,7 @@ func (k *keep) enclose() outcome {
 	if err != nil {
 		return outcome{code: 126}
 	}
-	bwrap, err := os.StartProcess(k.argv[0], k.argv, &os.ProcAttr{Env: os.Environ(), Files: files.given})
+	bwrap, err := k.begin(files.given)
 	for _, f := range files.given {
 		if f != nil && f != k.told {
 			_ = f.Close()
@@ -175,6 +177,11 @@ func (k *keep) enclose() outcome {
 	_ = put("run/done", "")
 	k.stopTimer()
 	copies.Wait()
+	k.mu.Lock()
+	if k.let {
+		sayShort(k.killed)
+	}
+	k.mu.Unlock()
 	o := outcome{code: 126, begun: size("run/begun") > 0}
 	if k.code >= 0 {
 		o.code = k.code
@@ -235,6 +242,7 @@ func (k *keep) claimed(letGo *os.File) {
 		return // the shell in the namespace ends
 	}
 	k.mu.Lock()
+	k.let, k.killed = true, killed()
 	if !k.ended {
 		k.timer = time.AfterFunc(time.Duration(seconds*float64(time.Second)), func() { k.finish("timed_out", "stop") })
 	}

@@ -196,12 +196,15 @@ func (s *session) argv(spec sandbox.ExecSpec, cwd string) (argv []string, env st
 			binds = append(binds, "--dir", insideDir, "--ro-bind", s.b.cfg.Forwarder, s.terminalHelper())
 		}
 		argv = append(s.b.bwrapArgs(s.dir, s.root.Name(), cwd, true, binds...), s.networkBegin()...)
-		argv = append(argv, "/bin/sh", "-c", harness.Begin, "sh")
+		argv = append(argv, "/bin/sh", "-c", s.b.ulimits()+harness.Begin, "sh")
 	} else {
 		var prefix []string
 		prefix, env = harness.Import(own, harness.Mark(s.record(spec.ID)))
 		argv = append([]string{"env", "-i"}, s.env(spec.ID, nil)...)
 		argv = append(argv, prefix...)
+		if limits := s.b.ulimits(); limits != "" {
+			argv = append(argv, "/bin/sh", "-c", limits+`exec "$@"`, "sh")
+		}
 	}
 	return append(argv, command...), env
 }
@@ -236,6 +239,11 @@ func (s *session) spawn(ctx context.Context, spec sandbox.ExecSpec, j job) error
 		run.Cwd = j.Cwd
 	}
 	cmd := s.command(run.Args()...)
+	groups, err := s.b.groups.open(s.name)
+	if err != nil {
+		return s.storeError("setting the sandbox's limits", err)
+	}
+	cmd.Env = append(cmd.Env, s.b.groups.environ(groups)...)
 	if env != "" {
 		f, err := unnamed(run.Record, env)
 		if err != nil {

@@ -1,6 +1,12 @@
 package local
 
-import "github.com/countersign/countersign/internal/sandbox"
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/countersign/countersign/internal/sandbox"
+)
 
 // HasSpare tells whether a namespace waits for the session's next command.
 func HasSpare(s sandbox.Session) bool {
@@ -8,4 +14,18 @@ func HasSpare(s sandbox.Session) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ready != nil
+}
+
+// Groups are the control groups of sandboxes that are there.
+func Groups(b *Backend) []string {
+	var all []string
+	for _, h := range b.groups.in {
+		entries, _ := os.ReadDir(h.dir)
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), b.groups.prefix) {
+				all = append(all, filepath.Join(h.dir, e.Name()))
+			}
+		}
+	}
+	return all
 }

@@ -62,6 +62,7 @@ func (b *Backend) Sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("looking for leftovers: %w", err)
 	}
+	b.groups.sweep()
 	for _, e := range entries {
 		name := e.Name()
 		switch {

@@ -53,6 +53,9 @@ type Config struct {
 	// AllowUnisolated lets commands run where bubblewrap does not work; else they
 	// are refused there.
 	AllowUnisolated bool
+	// Limits bound what each sandbox takes of the machine, as far as that can be
+	// done here; see [Backend.Facts].
+	Limits Limits
 	// Log gets what nobody asked for; nil discards it.
 	Log *slog.Logger
 }
@@ -64,6 +67,7 @@ type Backend struct {
 	harness string // the script's path
 	shell   string // the path of bash, or of sh
 	mode    isolation
+	groups  groups
 
 	spares atomic.Int32 // how many there are
 
@@ -98,6 +102,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	if err := b.writeHarness(); err != nil {
 		return nil, err
 	}
+	b.groups = findGroups(cfg.Limits, data)
 	b.mode = b.probe(ctx)
 	if b.mode.whyNot != "" {
 		cfg.Log.Warn("Commands are not isolated", "reason", b.mode.whyNot)

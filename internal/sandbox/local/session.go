@@ -114,6 +114,7 @@ func (s *session) Release(ctx context.Context) error {
 	}
 	s.network.stop()
 	s.forget()
+	s.b.groups.close(s.name)
 	return nil
 }
 
@@ -129,6 +130,7 @@ func (s *session) remove(ctx context.Context, leaveWord bool) error {
 	}
 	s.network.stop()
 	s.forget()
+	s.b.groups.close(s.name)
 	if leaveWord {
 		if err := os.WriteFile(s.dir+goneSuffix, nil, 0o600); err != nil {
 			return fmt.Errorf("destroying the sandbox: %w", err)

@@ -175,7 +175,11 @@ func (s *session) makeSpare(limit int64) (*spare, error) {
 	}
 	path, args := keeper.Command(sp.dir, s.b.harness, limit, sp.argv)
 	cmd := detached(path, args)
-	cmd.Env = append(cmd.Env, keeper.Environ()...)
+	groups, err := s.b.groups.open(s.name)
+	if err != nil {
+		return nil, s.storeError("setting the sandbox's limits", err)
+	}
+	cmd.Env = append(append(cmd.Env, keeper.Environ()...), s.b.groups.environ(groups)...)
 	if err := sp.start(cmd); err != nil {
 		return nil, err
 	}
@@ -220,7 +224,7 @@ func (p *spare) hear() {
 func (s *session) spareArgv() []string {
 	argv := s.b.bwrapArgs(s.dir, s.root.Name(), insideWorkspace, false, s.networkBinds()...)
 	argv = append(argv, s.networkBegin()...)
-	return append(argv, "/bin/sh", "-c", harness.Await)
+	return append(argv, "/bin/sh", "-c", s.b.ulimits()+harness.Await)
 }
 
 // startSpare runs the exec in the namespace that was made ahead. It is false where

@@ -1,0 +1,161 @@
+package local_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/sandbox"
+	"github.com/countersign/countersign/internal/sandbox/local"
+)
+
+// ran is how a command ended.
+type ran struct {
+	sandbox.ExecStatus
+	stdout, stderr string
+}
+
+func await(t *testing.T, s sandbox.Session, id string) ran {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out, problem bytes.Buffer
+	require.NoError(t, s.Attach(ctx, id, sandbox.Stdout, 0, &out))
+	require.NoError(t, s.Attach(ctx, id, sandbox.Stderr, 0, &problem))
+	st, err := s.Status(ctx, id)
+	require.NoError(t, err)
+	return ran{st, out.String(), problem.String()}
+}
+
+// runs starts a command, in a namespace made for it or, where ahead, in one that was
+// made before.
+func runs(t *testing.T, s sandbox.Session, id, command string, timeout time.Duration) ran {
+	t.Helper()
+	require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: id, Command: command, Limits: sandbox.Limits{Timeout: timeout}}))
+	return await(t, s, id)
+}
+
+// limited opens a sandbox whose limits control groups hold, or skips.
+func limited(t *testing.T, mode string, l local.Limits, facts ...string) sandbox.Session {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	b, err := local.New(t.Context(), local.Config{DataDir: filepath.Join(t.TempDir(), mode), NoIsolation: mode == "bare", Forwarder: self, Limits: l})
+	require.NoError(t, err)
+	for _, f := range b.Facts() {
+		for _, name := range facts {
+			if f.Name == name && (!f.OK || mode != "bare" && f.Name == "isolation") {
+				t.Skip(f.Text)
+			}
+		}
+	}
+	if ok, why := b.Isolated(); !ok && mode != "bare" {
+		t.Skip(why)
+	}
+	var opener sandbox.Backend = b
+	if mode == "ahead" {
+		opener = ahead{b}
+	}
+	s, err := opener.Open(t.Context(), sandbox.Spec{ID: "limits", Generation: 1})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		require.NoError(t, s.Destroy(ctx))
+		require.Empty(t, local.Groups(b), "its control groups are gone with it")
+	})
+	return s
+}
+
+// A command that takes more memory than its sandbox has is ended, and says why; what
+// watches it is not, and the next command runs.
+func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"isolated", "ahead", "bare"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			s := limited(t, mode, local.Limits{Memory: 64 << 20}, "memory")
+			got := runs(t, s, "hog", "head -c 200M /dev/zero | tail -n 1 | wc -c; echo ${PIPESTATUS[1]}", time.Minute)
+			require.Equal(t, sandbox.StateExited, got.State)
+			require.Contains(t, got.stdout, "137\n")
+			require.Equal(t, 1, strings.Count(got.stderr, "countersign: the sandbox ran out of memory"), got.stderr)
+			got = runs(t, s, "next", "echo fine", time.Minute)
+			require.Equal(t, "fine\n", got.stdout)
+			require.Empty(t, got.stderr)
+		})
+	}
+}
+
+// A command that takes all processes there may be takes no more, and is ended by its
+// time-out and by a stop.
+func TestForkBomb(t *testing.T) {
+	t.Parallel()
+	const bomb = "bomb() { bomb | bomb & sleep 600; }; bomb 2>/dev/null; sleep 600"
+	for _, mode := range []string{"isolated", "ahead", "bare"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			s := limited(t, mode, local.Limits{PIDs: 64}, "processes")
+			got := runs(t, s, "many", "sh -c 'for i in $(seq 200); do sleep 600 & done; echo all'", time.Minute)
+			require.NotContains(t, got.stdout, "all", "nothing more can be started")
+			require.Regexp(t, "(?i)fork", got.stderr)
+			got = runs(t, s, "bomb", bomb, 3*time.Second)
+			require.Equal(t, sandbox.StateTimedOut, got.State)
+			require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "another", Command: "echo begun; " + bomb, Limits: sandbox.Limits{Timeout: time.Minute}}))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			require.NoError(t, s.Signal(ctx, "another", sandbox.SignalStop))
+			require.Equal(t, sandbox.StateCancelled, await(t, s, "another").State)
+			require.Equal(t, "fine\n", runs(t, s, "next", "echo fine", time.Minute).stdout)
+		})
+	}
+}
+
+// What a group does not bound is bounded otherwise, or said not to be.
+func TestLimitsAreSaid(t *testing.T) {
+	t.Parallel()
+	l := local.Limits{Memory: 256 << 20, PIDs: 100, CPUs: 0.5, Group: filepath.Join(t.TempDir(), "no-such-group")}
+	for _, bare := range []bool{false, true} {
+		b, err := local.New(t.Context(), local.Config{DataDir: t.TempDir(), NoIsolation: bare, Limits: l})
+		require.NoError(t, err)
+		said := map[string]local.Fact{}
+		for _, f := range b.Facts() {
+			require.Regexp(t, `^[A-Z].*\.$`, f.Text)
+			said[f.Name] = f
+		}
+		require.False(t, said["memory"].OK)
+		require.Contains(t, said["memory"].Text, "Each process may have 256 MiB (RLIMIT_DATA)")
+		require.Contains(t, said["memory"].Text, "no control group can be made in")
+		require.Contains(t, said["processors"].Text, "The limit of 0.5 processors is not held.")
+		if bare || os.Geteuid() == 0 {
+			require.Contains(t, said["processes"].Text, "The limit of 100 processes and threads is not held.")
+		}
+		if b.Refuses() != "" {
+			continue
+		}
+		s, err := b.Open(t.Context(), sandbox.Spec{ID: "x", Generation: 1})
+		require.NoError(t, err)
+		got := runs(t, s, "limits", "ulimit -d; head -c 600M /dev/zero | tail -n 1 | wc -c", time.Minute)
+		require.Contains(t, got.stdout, fmt.Sprint(256<<10, "\n"))
+		require.Regexp(t, "(?i)memory", got.stderr)
+		require.NoError(t, s.Destroy(t.Context()))
+	}
+	for _, f := range mustFacts(t, local.Config{DataDir: t.TempDir(), NoIsolation: true}) {
+		if f.Name != "isolation" {
+			require.Equal(t, local.Fact{Name: f.Name, OK: true, Text: "No limit is set."}, f)
+		}
+	}
+}
+
+func mustFacts(t *testing.T, cfg local.Config) []local.Fact {
+	t.Helper()
+	b, err := local.New(t.Context(), cfg)
+	require.NoError(t, err)
+	return b.Facts()
+}
