@@ -30,8 +30,6 @@ type Limits struct {
 	Group string
 }
 
-func (l Limits) none() bool { return l.Memory == 0 && l.PIDs == 0 && l.CPUs == 0 }
-
 // The controllers of control groups that limits need.
 const (
 	ctlMemory = "memory"
