@@ -92,9 +92,11 @@ func (c *call) decide(ctx context.Context, r ref, k chat.Click) (chat.ClickReply
 		switch {
 		case err == nil && now.State == workflows.ApprovalPending && short(now.Digest) != r.Digest:
 			return chat.ClickReply{}, errChanged
-		case err == nil && r.Reviewed:
+		case err == nil && !r.Reviewed && !now.Displayable:
+			// No card offers this: the session says that it has to be reviewed.
+		case err == nil:
 			k.Digest = now.Digest
-		case r.Reviewed:
+		default:
 			// It is decided, or cannot be read now: the beginning of a digest is none,
 			// so the session answers how it stands, and takes it for nothing else.
 			k.Digest = r.Digest

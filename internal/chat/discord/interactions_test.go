@@ -174,7 +174,7 @@ func TestApproveByRole(t *testing.T) {
 	require.Equal(t, s.ID+".a1", d.ApprovalID)
 	require.Equal(t, i.ID, d.Interaction)
 	require.Equal(t, []string{oncall, "platform-oncall", "@platform-oncall"}, d.By.Groups)
-	require.Empty(t, d.Digest, "only a review says what was reviewed")
+	require.Equal(t, "sha256:0123456789abcdef0123", d.Digest, "the click binds what the card showed")
 	require.WithinDuration(t, w.fake.Now(), d.ClickedAt, 20*time.Second)
 	require.Empty(t, w.fake.Ephemerals(grace), "what counts shows in the thread")
 }

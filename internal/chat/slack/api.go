@@ -38,7 +38,7 @@ func methods() map[string][]string {
 		"files.getUploadURLExternal":   {"files:write"},
 		"files.info":                   {"files:read"},
 		"usergroups.list":              {"usergroups:read"},
-		"users.conversations":          {"channels:read", "groups:read"},
+		"users.conversations":          {"channels:read", "groups:read", "mpim:read"},
 		"users.info":                   {"users:read"},
 		"views.open":                   nil,
 		"views.publish":                nil,

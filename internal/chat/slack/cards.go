@@ -234,11 +234,14 @@ func (d drawing) approval(a workflows.ApprovalView) []slack.Block {
 	blocks := []slack.Block{r.block()}
 	buttons := d.c.View.Buttons
 	if !whole {
-		buttons = slices.DeleteFunc(slices.Clone(buttons), func(b workflows.Button) bool { return b.ID == workflows.ButtonApprove })
+		buttons = slices.DeleteFunc(slices.Clone(buttons), func(b workflows.Button) bool { return approves(b.ID) })
 	}
 	if len(buttons) > 0 {
 		at := refOf(d.c.Thread)
 		at.Approval, at.Key = a.ID, d.c.View.Key
+		if whole && a.Displayable {
+			at.Digest = a.Digest
+		}
 		blocks = append(blocks, actions(buttons, at))
 	}
 	return blocks

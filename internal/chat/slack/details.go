@@ -124,6 +124,11 @@ func (a *App) pressedInView(ctx context.Context, i interaction) {
 	if !ok || !a.taken.first("click/"+i.User.ID+"/"+i.View.ID+"/"+act.ID+"/"+act.TS+i.TriggerID, true) {
 		return
 	}
+	if !a.mayTouch(ctx, a.refThread(r)) {
+		a.log.Info("A dialog names a session that is closed to the person", telemetry.KeyActorID, i.User.ID)
+		a.updateView(ctx, i.View.ID, textView("Session", unseen().Text()))
+		return
+	}
 	switch {
 	case strings.HasPrefix(act.ID, actionPage):
 		r.Page, _ = strconv.Atoi(strings.TrimPrefix(act.ID, actionPage)) // 0 is the newest

@@ -232,7 +232,7 @@ func (a *App) begin(ctx context.Context, in inbound) error {
 		return err
 	}
 	ev.New, ev.Thread = ev.Thread, a.thread(in.channel, "")
-	reply, err := a.plain.Command(ctx, ev)
+	reply, err := a.plain.Command(asking(ctx, ev.By.ID, in.channel), ev)
 	return a.answer(ctx, in, ev, reply, err)
 }
 
@@ -257,7 +257,7 @@ func (a *App) addressed(ctx context.Context, in inbound) error {
 		reply, err := a.mention.Message(ctx, ev)
 		return a.answer(ctx, in, ev, reply, err)
 	}
-	reply, err := a.mention.Command(ctx, ev)
+	reply, err := a.mention.Command(asking(ctx, ev.By.ID, in.channel), ev)
 	return a.answer(ctx, in, ev, reply, err)
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -35,8 +34,6 @@ const (
 	homeSessions = 25
 	homeWaiting  = 10
 	homeLooks    = 40
-	// homeChannels bounds the pages of a person's channels that are read, 200 each.
-	homeChannels = 10
 )
 
 // homes paces the publications: one opening, or many, within homeEvery make one.
@@ -287,39 +284,6 @@ func mayDecide(by workflows.Actor, v workflows.ApprovalView) bool {
 	return chat.InSet(slices.Concat(v.Approvers, v.BreakGlass))(by)
 }
 
-// channelsOf are the channels that a person and the bot are both in.
-func (a *App) channelsOf(ctx context.Context, user string) (map[string]bool, error) {
-	if in, ok := a.shared.get(user, cacheFor); ok {
-		return in, nil
-	}
-	in, cursor := map[string]bool{}, ""
-	for range homeChannels {
-		var page struct {
-			Channels []struct {
-				ID string `json:"id"`
-			} `json:"channels"`
-			Meta struct {
-				Next string `json:"next_cursor"`
-			} `json:"response_metadata"`
-		}
-		form := url.Values{"user": {user}, "types": {"public_channel,private_channel"}, "exclude_archived": {"true"}, "limit": {"200"}}
-		if cursor != "" {
-			form.Set("cursor", cursor)
-		}
-		if _, err := a.api.call(ctx, "users.conversations", form, &page); err != nil {
-			return nil, detail(err)
-		}
-		for _, c := range page.Channels {
-			in[c.ID] = true
-		}
-		if cursor = page.Meta.Next; cursor == "" {
-			break
-		}
-	}
-	a.shared.put(user, in)
-	return in, nil
-}
-
 // homePressed carries out a click in a home. What comes of it is said in a modal:
 // no message there could hold it.
 func (a *App) homePressed(ctx context.Context, i interaction, at time.Time) {
@@ -338,6 +302,14 @@ func (a *App) homePressed(ctx context.Context, i interaction, at time.Time) {
 	r, ok := decodeRef(act.Value)
 	if !ok {
 		return // a link
+	}
+	if !a.mayTouch(ctx, a.refThread(r)) {
+		a.log.Info("A click in an App Home names a session that is closed to the person", telemetry.KeyActorID, i.User.ID)
+		if _, err := a.openView(ctx, i.TriggerID, textView("Session", unseen().Text())); err != nil {
+			a.log.Info("A click in the App Home did nothing: its dialog did not open", telemetry.KeyError, err)
+		}
+		a.refreshHome(ctx, i.User.ID)
+		return
 	}
 	switch act.ID {
 	case workflows.ButtonReview:

@@ -115,6 +115,7 @@ func (a *App) interactive(ctx context.Context, data json.RawMessage, ack ack) {
 		ack(nil)
 		return
 	}
+	ctx = asking(ctx, i.User.ID, a.here(i).Channel)
 	if isTrue(i.OrgWide) {
 		ack(nil)
 		a.background(ctx, answerWithin, func(ctx context.Context) {
@@ -170,6 +171,13 @@ func (a *App) pressed(ctx context.Context, i interaction, at time.Time) {
 		})
 		return
 	}
+	if !a.mayTouch(ctx, a.refThread(r)) {
+		a.log.Info("A button names a session that is closed to the person", telemetry.KeyActorID, i.User.ID)
+		a.background(ctx, answerWithin, func(ctx context.Context) {
+			a.whisper(ctx, a.here(i), i.User.ID, i.ResponseURL, unseen().Text())
+		})
+		return
+	}
 	switch act.ID {
 	case workflows.ButtonReview:
 		a.review(ctx, i, r)
@@ -208,12 +216,38 @@ func (a *App) decide(ctx context.Context, user string, r ref, c chat.Click) (cha
 		a.log.Warn("Groups of a person are not known; none count", telemetry.KeyActorID, user, telemetry.KeyError, gerr)
 	}
 	by.Groups = groups
-	c.Thread, c.ApprovalID, c.Turn, c.Question, c.Digest, c.By = a.refThread(r), r.Approval, r.Turn, r.Question, r.Digest, by
+	c.Thread, c.ApprovalID, c.Turn, c.Question, c.By = a.refThread(r), r.Approval, r.Turn, r.Question, by
+	if approves(c.Button) && r.Approval != "" {
+		if c.Digest, err = a.shown(ctx, r); err != nil {
+			return chat.ClickReply{}, err
+		}
+	}
 	reply, err := a.plain.Click(ctx, c)
 	if err == nil && gerr != nil && reply.Outcome.Outcome == workflows.OutcomeNotYours {
 		reply.Text += " Slack did not say which groups you are in, so none counted; click again in a moment."
 	}
 	return reply, err
+}
+
+// approves reports the buttons that say yes to what was shown.
+func approves(button string) bool {
+	return button == workflows.ButtonApprove || button == workflows.ButtonGrant
+}
+
+// shown is the digest of what the button's card or modal showed: a card may be older
+// than its request. Where it did not show all of the request it has none, and nothing
+// is approved from it.
+func (a *App) shown(ctx context.Context, r ref) (string, error) {
+	if r.Digest != "" {
+		return r.Digest, nil
+	}
+	v, err := a.approvalView(ctx, r)
+	if err == nil && v.State == workflows.ApprovalPending && v.Digest != "" {
+		return "", &chat.Error{
+			Kind: chat.KindConflict, Code: "not_shown", Message: "The card does not show all of this command.", Hint: "Open Review; approve from there.",
+		}
+	}
+	return "", nil // without a digest nothing is bound, and what is decided or gone the session says
 }
 
 // click carries out a click on a message and tells the clicker if it did not
@@ -488,6 +522,15 @@ func respond(v *slack.ModalViewRequest) any {
 // outcome carries out a submission and returns what the modal shows next; nil
 // closes it.
 func (a *App) outcome(ctx context.Context, i interaction, r ref, id string, at time.Time) *slack.ModalViewRequest {
+	t := a.refThread(r)
+	if i.View.CallbackID == viewPicker {
+		channel, ts, _ := strings.Cut(i.View.value(inputSession), "/")
+		t = a.thread(channel, ts)
+	}
+	if t.ID == "" || !a.mayTouch(ctx, t) {
+		a.log.Info("A dialog names a session that is closed to the person", telemetry.KeyActorID, i.User.ID)
+		return said("Session", unseen().Text())
+	}
 	switch i.View.CallbackID {
 	case viewDeny:
 		c := chat.Click{Interaction: id, Button: workflows.ButtonDeny, Reason: i.View.value(inputReason), At: at}
@@ -506,14 +549,13 @@ func (a *App) outcome(ctx context.Context, i interaction, r ref, id string, at t
 		}
 		return a.decided(ctx, i, r, c)
 	case viewPicker:
-		channel, ts, ok := strings.Cut(i.View.value(inputSession), "/")
-		c, cok := decodeCommand(r.Command)
-		if !ok || !cok {
+		c, ok := decodeCommand(r.Command)
+		if !ok {
 			return nil
 		}
-		return a.next(ctx, i, a.thread(channel, ts), c, id, at)
+		return a.next(ctx, i, t, c, id, at)
 	case viewMenu:
-		return a.next(ctx, i, a.refThread(r), chat.Command{Verb: chat.Verb(i.View.value(inputVerb))}, id, at)
+		return a.next(ctx, i, t, chat.Command{Verb: chat.Verb(i.View.value(inputVerb))}, id, at)
 	case viewForm:
 		c, ok := decodeCommand(r.Command)
 		if !ok {
@@ -524,7 +566,7 @@ func (a *App) outcome(ctx context.Context, i interaction, r ref, id string, at t
 		if asks(c.Verb) {
 			return a.ends(ctx, i, r, id, at)
 		}
-		return said(title(c.Verb), a.carryOut(ctx, i.User.ID, c, a.refThread(r), id, at))
+		return said(title(c.Verb), a.carryOut(ctx, i.User.ID, c, t, id, at))
 	}
 	return nil
 }
@@ -553,9 +595,6 @@ func said(title, text string) *slack.ModalViewRequest {
 }
 
 func (a *App) decided(ctx context.Context, i interaction, r ref, c chat.Click) *slack.ModalViewRequest {
-	if i.View.CallbackID != viewReview {
-		r.Digest = ""
-	}
 	reply, err := a.decide(ctx, i.User.ID, r, c)
 	switch {
 	case err != nil:

@@ -453,7 +453,10 @@ func TestMessageShortcut(t *testing.T) {
 
 func TestGuestsStopNothing(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{before: func(w *world) { w.fake.AddUser(slackfake.User{ID: "U0GUEST001", Name: "guest", Restricted: true}) }})
+	w := start(t, setup{before: func(w *world) {
+		w.fake.AddUser(slackfake.User{ID: "U0GUEST001", Name: "guest", Restricted: true})
+		w.fake.AddChannel(slackfake.Channel{ID: general, Name: "general", Members: []string{slackfake.BotUser, ada, grace, "U0GUEST001"}})
+	}})
 	thread := w.session()
 	w.fake.Shortcut("U0GUEST001", general, thread.ID, "session")
 	w.until("the picker is filled", func() bool { return len(w.fake.Views("U0GUEST001")) == 1 && w.fake.Views("U0GUEST001")[0].Submit != "" })

@@ -39,7 +39,7 @@ func (a *App) slash(ctx context.Context, data json.RawMessage, ack ack) {
 	if json.Unmarshal(data, &c) != nil || c.TriggerID == "" || !a.taken.first("command/"+c.TriggerID, true) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, outcomeWithin)
+	ctx, cancel := context.WithTimeout(asking(ctx, c.User, c.Channel), outcomeWithin)
 	defer cancel()
 	here := a.thread(c.Channel, "")
 	answer := func(text string) {
@@ -177,7 +177,7 @@ func (a *App) openPicker(ctx context.Context, c command, parsed chat.Command, an
 
 // liveSessions are the sessions that a command can be given to, newest first.
 func (a *App) liveSessions(ctx context.Context, here workflows.Thread) ([]workflows.SessionRow, error) {
-	list, err := a.dep.Sessions.List(ctx, here.ManagerID(), workflows.ListSessions{Limit: maxOptions})
+	list, err := a.plain.Sessions.List(ctx, here.ManagerID(), workflows.ListSessions{Limit: maxOptions})
 	if errors.Is(err, workflows.ErrNoSession) {
 		return nil, nil
 	}

@@ -46,7 +46,7 @@ type Options struct {
 func AllScopes() []string {
 	return []string{
 		"app_mentions:read", "assistant:write", "channels:history", "channels:read", "chat:write", "commands", "files:read", "files:write",
-		"groups:history", "groups:read", "im:history", "mpim:history", "usergroups:read", "users:read",
+		"groups:history", "groups:read", "im:history", "mpim:history", "mpim:read", "usergroups:read", "users:read",
 	}
 }
 

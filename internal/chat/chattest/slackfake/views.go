@@ -1,6 +1,7 @@
 package slackfake
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/url"
 	"time"
@@ -190,4 +191,19 @@ func (s *Server) Views(user string) []View {
 		}
 	}
 	return out
+}
+
+// Rewrite changes what an open modal carries, as somebody would who could forge it.
+func (s *Server) Rewrite(viewID, private string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.views[viewID].Private = private
+}
+
+// RewriteHome changes what the buttons of a person's App Home carry.
+func (s *Server) RewriteHome(user, from, to string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.homes[user]
+	v.Blocks = bytes.ReplaceAll(v.Blocks, []byte(from), []byte(to))
 }
