@@ -18,6 +18,10 @@ func (c *call) pressed(ctx context.Context) {
 	if thread, ok := strings.CutPrefix(c.i.Data.CustomID, idMenu+"|"); ok && len(c.i.Data.Values) > 0 {
 		t := c.clicked()
 		t.ID = thread
+		if !c.reaches(ctx, thread) {
+			c.say(ctx, unseen().Text())
+			return
+		}
 		c.chosen(ctx, chat.Verb(c.i.Data.Values[0]), t)
 		return
 	}
@@ -48,6 +52,21 @@ func (c *call) pressed(ctx context.Context) {
 			c.click(ctx, r, chat.Click{Button: r.Button})
 		}
 	}
+}
+
+// reaches reports whether a thread that a custom ID names is the one where that was
+// used, or one that the person sees: what a client sends counts for nothing by
+// itself.
+func (c *call) reaches(ctx context.Context, thread string) bool {
+	if thread == c.thread().ID || c.i.Message != nil && c.i.Message.ID == thread {
+		return true
+	}
+	if !isID(thread) {
+		return false
+	}
+	ctx, cancel := limit(ctx, lookWithin)
+	defer cancel()
+	return c.app.seesThread(within(ctx, c.i.In), asker{c.i.Guild, c.i.who()}, thread)
 }
 
 // Buttons of a review, beside those of the card.
@@ -303,6 +322,10 @@ func (c *call) submitted(ctx context.Context) {
 	verb := chat.Verb(kind)
 	if !hasForm(verb) || !isID(rest) {
 		c.say(ctx, "That form is none of ours any more.")
+		return
+	}
+	if !c.reaches(ctx, rest) {
+		c.say(ctx, unseen().Text())
 		return
 	}
 	if !c.deferAlone(ctx) {

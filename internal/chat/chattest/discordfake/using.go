@@ -308,6 +308,18 @@ func (s *Server) ClickStale(user, channel, message, customID string) (*Interacti
 	return s.clicked(user, m, object{"custom_id": customID, "component_type": 2})
 }
 
+// ChooseStale sends the choice of a value in a menu that a message need not have, as
+// a client could.
+func (s *Server) ChooseStale(user, channel, message, customID, value string) (*Interaction, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.seen(user, channel, message)
+	if m == nil {
+		return nil, fmt.Errorf("%s sees no message %s", user, message)
+	}
+	return s.clicked(user, m, object{"custom_id": customID, "component_type": 3, "values": []string{value}})
+}
+
 func (s *Server) clicked(user string, m *Message, data object) (*Interaction, error) {
 	c := s.channels[m.Channel]
 	if c.Guild != "" && s.guilds[c.Guild].member(user) == nil || !s.can(user, c).has(ViewChannel) {
