@@ -73,7 +73,13 @@ var started atomic.Int64
 // a small environment.
 func start(t testing.TB, name, dir string, env []string, args ...string) *process {
 	t.Helper()
-	p, err := launch(name, dir, env, args...)
+	return startAt(t, filepath.Join(bin, name), dir, env, args...)
+}
+
+// startAt is start of an executable that was built for the test.
+func startAt(t testing.TB, path, dir string, env []string, args ...string) *process {
+	t.Helper()
+	p, err := launchAt(path, dir, env, args...)
 	require.NoError(t, err)
 	p.until(t)
 	return p
@@ -91,13 +97,17 @@ func (p *process) until(t testing.TB) {
 
 // launch starts an executable of ours.
 func launch(name, dir string, env []string, args ...string) (*process, error) {
-	logs := filepath.Join(dir, "logs")
+	return launchAt(filepath.Join(bin, name), dir, env, args...)
+}
+
+func launchAt(path, dir string, env []string, args ...string) (*process, error) {
+	name, logs := filepath.Base(path), filepath.Join(dir, "logs")
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return nil, err
 	}
 	p := &process{
 		name: name, log: filepath.Join(logs, fmt.Sprintf("%s-%d", name, started.Add(1))),
-		cmd: exec.Command(filepath.Join(bin, name), args...), ended: make(chan struct{}),
+		cmd: exec.Command(path, args...), ended: make(chan struct{}),
 	}
 	out, err := os.Create(p.log)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -248,6 +249,10 @@ func (f *follower) result(ctx context.Context, st ExecStatus) (workflows.ToolRes
 		o.Note = res.Error
 	}
 	var err error
+	if why := f.refused(); why != "" {
+		res.Error = strings.TrimSpace(res.Error + " " + why)
+		o.Note = strings.TrimSpace(o.Note + " " + why)
+	}
 	if o.Stdout, o.StdoutTail, err = f.part(ctx, f.in.ExecID, execlog.Stdout, 0, st.StdoutBytes); err != nil {
 		return res, err
 	}
@@ -260,6 +265,39 @@ func (f *follower) result(ctx context.Context, st ExecStatus) (workflows.ToolRes
 	}
 	res.Output, err = f.a.putLong(ctx, "outputs", f.a.cfg.Format(o), f.in.Inline)
 	return res, err
+}
+
+// guarded is a session that knows which hosts its commands were refused since a
+// moment, as ends of sentences.
+type guarded interface {
+	Refused(since time.Time) []string
+}
+
+// What is said of refused hosts stays short: it is in history.
+const (
+	maxRefusals = 3
+	maxRefusal  = 150 // bytes
+)
+
+// refused says which hosts were refused while the command was followed, to it or to
+// another of the session's: most programs tell only that something was.
+func (f *follower) refused() string {
+	s, ok := f.s.(guarded)
+	if !ok {
+		return ""
+	}
+	all := s.Refused(f.began)
+	if len(all) == 0 {
+		return ""
+	}
+	more := ""
+	if over := len(all) - maxRefusals; over > 0 {
+		all, more = all[:maxRefusals], fmt.Sprintf("; and %d more", over)
+	}
+	for i, why := range all {
+		all[i] = cutText(f.people.Text(clean(why)), maxRefusal)
+	}
+	return "A connection was refused: " + strings.Join(all, "; ") + more + "."
 }
 
 // outcome is how an exec has ended, for the model and for the workflow.

@@ -25,7 +25,7 @@ const holdAfterStart = time.Second
 // leaves the exec running, when the activity is cancelled, its worker drains or
 // its heartbeat is lost.
 func (a *Activities) RunTool(ctx context.Context, in workflows.RunInput) (workflows.ToolResult, error) {
-	r := run{a: a, in: in, first: !in.Attach && attempt(ctx) == 1}
+	r := run{a: a, in: in, first: !in.Attach && attempt(ctx) == 1, began: time.Now()}
 	var res workflows.ToolResult
 	err := error(nil)
 	if r.s, err = a.open(ctx, in.Sandbox); err == nil {
@@ -70,6 +70,7 @@ type run struct {
 	in workflows.RunInput
 	// first: nobody can have started the exec before this.
 	first bool
+	began time.Time
 }
 
 // settle turns what ends a call into its result, and what may pass into an

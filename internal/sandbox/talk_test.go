@@ -179,7 +179,7 @@ func TestTalkOnATerminal(t *testing.T) {
 	b.hears("\x03", "interrupted\n", "")
 	require.Equal(t, "safe", b.judge("\x04").Tier)
 	b.hears("\x04", "on\n", "") // of read
-	b.say("\x04")           // of cat
+	b.say("\x04")               // of cat
 	res := b.ended()
 	require.Equal(t, 6, *res.ExitCode, res.Output.Text)
 	require.NotContains(t, res.Tail, "\x1b")

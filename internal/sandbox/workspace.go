@@ -139,7 +139,7 @@ func (a *Activities) setUpOne(
 	shown := cutText(a.masker(ref.Workspace).Text(command), workflows.MaxShownCommand)
 	told.say("$ " + shown)
 	in := workflows.RunInput{WorkflowID: session, Sandbox: ref, ExecID: id, Timeout: setupTimeout}
-	f := newFollower(&run{a: a, s: s, in: in})
+	f := newFollower(&run{a: a, s: s, in: in, began: time.Now()})
 	f.tell = func(p workflows.ExecProgress) { told.say("$ " + shown + "\n" + p.Tail) }
 	if err := s.Start(ctx, ExecSpec{ID: id, Command: command, Env: env, Limits: Limits{Timeout: setupTimeout}}); err != nil {
 		return workflows.SetupRun{}, err

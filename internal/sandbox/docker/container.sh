@@ -497,6 +497,7 @@ agent() {
 	fi
 	findtool
 	while IFS= read -r mark && IFS= read -r request; do
+		[ "$tool" != none ] || findtool # a container that was full had room for none
 		case $request in
 		'state '* | 'output '*) eval "$request" </dev/null ;; # often, and without a process of its own
 		*) (eval "$request") </dev/null ;;

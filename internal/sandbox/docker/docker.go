@@ -300,6 +300,7 @@ func (b *Backend) open(ctx context.Context, name string, spec sandbox.Spec) (*se
 // worker that died between freezing and thawing left them so.
 func (b *Backend) resume(ctx context.Context, name, id string, spec sandbox.Spec) (*session, error) {
 	s := b.newSession(name, id, spec)
+	s.proven.Store(true) // it has its name since it answered
 	err := s.greet(ctx, true)
 	if err == nil {
 		err = s.thawAll(ctx)

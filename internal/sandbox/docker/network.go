@@ -66,6 +66,16 @@ func (n *network) on() bool {
 	return n.proxy != nil
 }
 
+// Refused says which hosts commands were refused.
+func (s *session) Refused(since time.Time) []string {
+	s.network.mu.Lock()
+	defer s.network.mu.Unlock()
+	if s.network.proxy == nil {
+		return nil
+	}
+	return s.network.proxy.Refused(since)
+}
+
 func (n *network) hangUp() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

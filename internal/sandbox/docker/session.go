@@ -37,6 +37,9 @@ type session struct {
 	shell    string
 	tool     string
 	imageEnv []string
+	// proven: the image has what a sandbox needs. What fails as if it lacked that is then
+	// short of processes or memory.
+	proven atomic.Bool
 
 	line  chan struct{} // holds a token; who has it may make a request
 	agent atomic.Pointer[agent]
@@ -93,9 +96,18 @@ func (s *session) hello(ctx context.Context, named bool) (bool, error) {
 		return false, fmt.Errorf("starting the sandbox: it answers %q", out)
 	}
 	if s.tool == "none" {
-		return false, unusable(s.image, "it has none of setpriv, su-exec, gosu and su, and commands must not run as root")
+		return false, s.lacks("none of setpriv, su-exec, gosu and su, and commands must not run as root")
 	}
+	s.proven.Store(true)
 	return was == "yes", nil
+}
+
+// lacks is for an image that seems to have not what a sandbox needs.
+func (s *session) lacks(what string) error {
+	if s.proven.Load() {
+		return fmt.Errorf("reaching the sandbox: %w: nothing more can be started in it", sandbox.ErrUnavailable)
+	}
+	return unusable(s.image, "it has "+what)
 }
 
 // ask makes a request that may be repeated, and returns an error for any exit
@@ -170,7 +182,7 @@ func (s *session) exchange(ctx context.Context, buf *bytes.Buffer, doing, text s
 			return answer{data: data, code: code}
 		}
 		if ctx.Err() == nil && s.b.mute(ctx, a) && !s.stopped(ctx) {
-			return answer{err: unusable(s.image, "it has no sh")}
+			return answer{err: s.lacks("no sh")}
 		}
 		if ctx.Err() != nil || tries == 2 || !errors.Is(err, errAgentLost) {
 			return answer{err: s.b.lost(doing, err)}
@@ -200,7 +212,7 @@ func (s *session) connect(ctx context.Context, doing string) (*agent, error) {
 			s.agent.Store(a)
 			return a, nil
 		case errors.Is(err, errNoShell):
-			return nil, unusable(s.image, "it has no sh")
+			return nil, s.lacks("no sh")
 		case tries == 3 || !errdefs.IsConflict(err) && !s.stopped(ctx):
 			return nil, s.b.unanswered(doing, err)
 		}

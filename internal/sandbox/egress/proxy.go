@@ -22,6 +22,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,8 +55,39 @@ type Proxy struct {
 	// Log gets what was refused; nil discards it.
 	Log *slog.Logger
 
-	mu    sync.Mutex
-	hosts []manifest.Host
+	mu       sync.Mutex
+	hosts    []manifest.Host
+	refusals []refusal // the last ones
+}
+
+// refusal is one connection that was refused.
+type refusal struct {
+	at  time.Time
+	why refused
+}
+
+// maxRefusals is how many refusals are remembered.
+const maxRefusals = 100
+
+// Refused says why connections were refused since a moment, each reason once. Most
+// programs show of an answer no more than its number.
+func (p *Proxy) Refused(since time.Time) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []string
+	for _, r := range p.refusals {
+		if !r.at.Before(since) && !slices.Contains(all, string(r.why)) {
+			all = append(all, string(r.why))
+		}
+	}
+	return all
+}
+
+func (p *Proxy) remember(why refused) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refusals = append(p.refusals, refusal{time.Now(), why})
+	p.refusals = p.refusals[max(0, len(p.refusals)-maxRefusals):]
 }
 
 // New returns a proxy for these entries of a manifest.
@@ -264,6 +296,7 @@ func (p *Proxy) refuse(ctx context.Context, conn io.Writer, address string, err 
 		if p.Log != nil {
 			p.Log.InfoContext(ctx, "A sandbox was refused a host", "address", address, "reason", string(no))
 		}
+		p.remember(no)
 		answer(conn, http.StatusForbidden, string(no))
 		return
 	}

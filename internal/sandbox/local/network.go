@@ -4,6 +4,7 @@ import (
 	"maps"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/egress"
@@ -28,6 +29,16 @@ func (n *network) on() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.proxy != nil
+}
+
+// Refused says which hosts commands were refused.
+func (s *session) Refused(since time.Time) []string {
+	s.network.mu.Lock()
+	defer s.network.mu.Unlock()
+	if s.network.proxy == nil {
+		return nil
+	}
+	return s.network.proxy.Refused(since)
 }
 
 func (n *network) stop() {

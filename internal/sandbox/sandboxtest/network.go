@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -61,11 +62,20 @@ printf 'GET /inside HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' >&3 && cat
 	require.Contains(t, r.stdout, "200 Connection established")
 	require.Contains(t, r.stdout, "hello from /inside")
 
+	began := time.Now()
 	for _, target := range []string{other.Addr().String(), "169.254.169.254:80", "example.com:443", "[::ffff:a9fe:a9fe]:80", "localhost:" + u.Port()} {
 		r := run(t, box, fetch("CONNECT "+target+" HTTP/1.1"))
 		require.Contains(t, r.stdout, "403 Forbidden", target)
 		require.Contains(t, r.stdout, "the workspace", target)
 	}
+	// The answer's text is lost on most programs.
+	refusals, ok := box.(interface {
+		Refused(since time.Time) []string
+	})
+	require.True(t, ok)
+	require.Contains(t, refusals.Refused(began), "the workspace's manifest does not name example.com:443")
+	require.Len(t, refusals.Refused(began), 5)
+	require.Empty(t, refusals.Refused(time.Now()))
 	for what, command := range map[string]string{
 		"the host itself":      "exec 3<>/dev/tcp/" + strings.Replace(u.Host, ":", "/", 1),
 		"the worker's machine": "exec 3<>/dev/tcp/" + strings.Replace(other.Addr().String(), ":", "/", 1),
