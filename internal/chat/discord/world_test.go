@@ -2,6 +2,7 @@ package discord
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -143,9 +144,41 @@ func start(t *testing.T, set setup) *world {
 	t.Cleanup(func() {
 		if !t.Failed() {
 			require.Empty(t, w.fake.Complaints())
+			w.guarded()
 		}
 	})
 	return w
+}
+
+// guarded: whatever the test was about, every message that was created or edited,
+// answers to interactions too, says itself whom it may ping. Without that Discord
+// reads the text again and pings whom it names.
+func (w *world) guarded() {
+	w.t.Helper()
+	type message struct {
+		Mentions map[string][]string `json:"allowed_mentions"`
+	}
+	for _, c := range w.fake.Calls("") {
+		var m message
+		switch c.Route {
+		case "POST /channels/{channel}/messages", "PATCH /channels/{channel}/messages/{message}", "POST /webhooks/{app}/{token}", "PATCH /webhooks/{app}/{token}/messages/{message}":
+			require.NoError(w.t, json.Unmarshal(c.Body, &m), c.Route)
+		case "POST /interactions/{interaction}/{token}/callback":
+			var first struct {
+				Type int     `json:"type"`
+				Data message `json:"data"`
+			}
+			require.NoError(w.t, json.Unmarshal(c.Body, &first), c.Route)
+			if first.Type != respondMessage {
+				continue
+			}
+			m = first.Data
+		default:
+			continue
+		}
+		parse, given := m.Mentions["parse"]
+		require.True(w.t, given && parse != nil && len(parse) == 0, "%s pings whom its text names: %s", c.Route, c.Body)
+	}
 }
 
 func (w *world) run() {

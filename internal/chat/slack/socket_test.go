@@ -88,6 +88,40 @@ func TestBackfillWaitsForTheRateLimit(t *testing.T) {
 	require.Equal(t, "missed", one[workflows.Message](w, "SendMessage").Text.Text)
 }
 
+// TestBackfillIsPaced: between two of its calls there is the time that leaves others
+// their part of Slack's limits.
+func TestBackfillIsPaced(t *testing.T) {
+	t.Parallel()
+	const pace = 40 * time.Millisecond
+	w := start(t, setup{still: true, config: func(c *Config) { c.Backfill, c.Pace = time.Hour, pace }})
+	for range 4 {
+		w.fake.Quiet(ada, general, w.session().ID, "missed")
+	}
+	w.run()
+	w.until("all are found", func() bool { return len(w.sessions.Asked("SendMessage")) == 4 })
+	w.filled()
+	var last time.Time
+	n := 0
+	for _, c := range w.fake.Calls("") {
+		if c.Method != "conversations.replies" && c.Method != "conversations.history" && c.Method != "users.conversations" {
+			continue
+		}
+		require.GreaterOrEqual(t, c.At.Sub(last), pace-5*time.Millisecond, c.Method)
+		last = c.At
+		n++
+	}
+	require.GreaterOrEqual(t, n, 6, "four threads, the list of channels, a channel")
+}
+
+// TestWatchdogsTime: with what is set by default a connection whose other end has
+// gone is opened again within 75 s: the silence, and the second before the next try.
+func TestWatchdogsTime(t *testing.T) {
+	t.Parallel()
+	silence := Config{}.withDefaults().Silence
+	require.LessOrEqual(t, silence+silence/2+time.Second+20*time.Second, 75*time.Second)
+	require.GreaterOrEqual(t, silence, 20*time.Second, "Slack's own pings come in time")
+}
+
 func TestRevokedAppToken(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{still: true})
