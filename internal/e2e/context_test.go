@@ -100,3 +100,28 @@ func TestBudgetIsRaisedAndTheConversationCondensed(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Regexp(t, `^ada +1 sessions .* \$[1-9]`, stdout)
 }
+
+// A turn makes as many model calls as it may, says so and ends; the session goes on
+// with all that was done.
+func TestATurnHasItsLimit(t *testing.T) {
+	t.Parallel()
+	s := agenttest.New(t)
+	n := 0
+	s.Answer = func(r agenttest.Request) agenttest.Answer {
+		if strings.Contains(string(r.Body), "now tell me") {
+			return agenttest.Gives(agenttest.Says("enough"))
+		}
+		n++
+		return agenttest.Gives(agenttest.Shell(fmt.Sprint("c", n), fmt.Sprint("echo step-", n)))
+	}
+	ada := served(t, s, "budget.turn_steps=3").as("ada")
+	id := ada.opens(t, "never stop")
+	th := ada.sees(t, id, "the turn ends", over(1))
+	require.Contains(t, th.turn(1).Text, "Could not go on: The turn has made 3 model calls, its limit. Say how to go on, and a new turn starts.")
+	require.Len(t, th.calls(1), 3)
+	require.Len(t, s.Requests(), 3)
+	ada.says(t, id, "now tell me")
+	th = ada.sees(t, id, "the answer", answered(2))
+	require.Equal(t, "enough", th.answer(2).Text)
+	require.Contains(t, string(s.Requests()[3].Body), "step-3", "what the last call gave is not lost")
+}
