@@ -496,17 +496,34 @@ func (a *App) submitted(ctx context.Context, i interaction, at time.Time, ack ac
 	a.wg.Go(func() { done <- a.outcome(ctx, i, r, id, at) })
 	timer := time.NewTimer(viewAnswer)
 	defer timer.Stop()
+	text := "Recording…"
 	select {
 	case v := <-done:
-		ack(respond(v))
-	case <-timer.C:
-		ack(slack.NewUpdateViewSubmissionResponse(ptr(waitingView("Countersign", "Recording…"))))
-		v := <-done
-		if v == nil {
-			v = ptr(textView("Countersign", "Recorded."))
+		if answer := respond(v); fitsAnswer(answer) {
+			ack(answer)
+			return
 		}
-		a.updateView(ctx, i.View.ID, *v)
+		text = "One moment…"
+		done <- v
+	case <-timer.C:
 	}
+	ack(slack.NewUpdateViewSubmissionResponse(ptr(waitingView("Countersign", text))))
+	settles := time.After(answerSettles)
+	v := <-done
+	if v == nil {
+		v = ptr(textView("Countersign", "Recorded."))
+	}
+	select { // what the answer says Slack does when it has it, on another way than the update
+	case <-ctx.Done():
+	case <-settles:
+	}
+	a.updateView(ctx, i.View.ID, *v)
+}
+
+// fitsAnswer reports whether Slack takes that much as an answer to an envelope.
+func fitsAnswer(answer any) bool {
+	data, err := json.Marshal(answer)
+	return err == nil && len(data) <= maxAnswer
 }
 
 func ptr[T any](v T) *T { return &v }

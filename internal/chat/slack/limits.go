@@ -21,6 +21,9 @@ const (
 	maxViewTitle  = 24      // a modal's title and its buttons
 	maxPrivate    = 3000    // private_metadata of a modal
 	maxView       = 250_000 // bytes of a modal (views.update: view_too_large)
+	// maxAnswer is an answer to an envelope, in bytes: Socket Mode drops 20 KiB and
+	// more without a word, and its frame takes some.
+	maxAnswer = 20<<10 - 512
 )
 
 // What we use of it: a margin, because Slack counts in ways that it does not say.
@@ -94,6 +97,8 @@ const (
 	// viewAnswer is how long a modal's submission may wait for its outcome before
 	// it is answered with a placeholder.
 	viewAnswer = 1800 * time.Millisecond
+	// answerSettles is how long Slack gets to do to a modal what an answer says.
+	answerSettles = 700 * time.Millisecond
 	// cacheFor bounds how old what is known of people and groups may be.
 	cacheFor = 55 * time.Second
 	// rememberFor is how long events and threads are remembered.

@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -77,5 +78,27 @@ func TestGrantsInAModal(t *testing.T) {
 		now, _ := w.fake.View(v.ID)
 		text := blockText(now.Blocks)
 		return now.Updates > v.Updates && !strings.Contains(text, "rm -rf g1") && strings.Contains(text, "rm -rf g2") && strings.Contains(text, "g1 revoked by @ada")
+	})
+}
+
+// TestALongAnswerToASubmission: what is longer than Slack takes as an answer to a
+// submission fills the dialog afterwards.
+func TestALongAnswerToASubmission(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	thread := w.session()
+	st := w.sessions.state[thread.WorkflowID()]
+	for i := range 50 {
+		st.Grants = append(st.Grants, workflows.Grant{ID: fmt.Sprint("g", i), Command: "rm -rf " + strings.Repeat("<&>", 90), By: workflows.Actor{ID: grace, Name: "grace"}, Until: time.Now().Add(time.Hour)})
+	}
+	w.sessions.set(thread, st)
+	require.True(t, w.fake.Shortcut(ada, general, w.fake.Quiet(grace, general, thread.ID, "hm"), "session").Acked)
+	w.until("the menu is filled", func() bool { return len(w.fake.Views(ada)) == 1 && w.fake.Views(ada)[0].Submit != "" })
+	a, err := w.fake.Submit(w.fake.Views(ada)[0].ID, map[string]string{"verb": "grants"})
+	require.NoError(t, err)
+	require.True(t, a.Acked)
+	w.until("the dialog shows all of it", func() bool {
+		v, _ := w.fake.View(w.fake.Views(ada)[0].ID)
+		return strings.Contains(blockText(v.Blocks), "g49")
 	})
 }

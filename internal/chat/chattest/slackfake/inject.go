@@ -379,14 +379,16 @@ func (s *Server) Submit(viewID string, values map[string]string) (Answer, error)
 		"type": "view_submission", "user": s.person(v.User), "team": object{"id": Team}, "api_app_id": AppID, "view": view,
 		"trigger_id": s.newTrigger(v.User), "is_enterprise_install": s.opt.OrgWide,
 	}
+	before := v.Updates
 	s.mu.Unlock()
 	a := s.ask("interactive", payload)
-	s.apply(v, a)
+	s.apply(v, a, before)
 	return a, nil
 }
 
-// apply does to a modal what the answer to its submission says.
-func (s *Server) apply(v *View, a Answer) {
+// apply does to a modal what the answer to its submission says. What has updated it
+// since it was submitted came after the answer, however late we are.
+func (s *Server) apply(v *View, a Answer, before int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var r struct {
@@ -398,6 +400,9 @@ func (s *Server) apply(v *View, a Answer) {
 	}
 	_ = json.Unmarshal(a.Payload, &r) // an empty payload closes the modal
 	if r.Action == "update" {
+		if v.Updates != before {
+			return
+		}
 		if e := s.replace(v, r.View); e.Code != "" {
 			s.complain("a response_action was refused: %s %v", e.Code, e.more)
 		}
