@@ -221,6 +221,9 @@ func (d *Delivery) EditMessage(ctx context.Context, in workflows.EditInput) (wor
 	}
 	stop := beat(ctx, last)
 	defer stop()
+	if activity.GetInfo(ctx).Attempt == 1 {
+		pause(ctx, in.Gather)
+	}
 	c, err := d.content(ctx, in.WorkflowID, in.Thread, in.Key)
 	if err != nil {
 		return workflows.PostResult{}, d.fail(ctx, "reading message "+in.Key, err)
@@ -231,7 +234,9 @@ func (d *Delivery) EditMessage(ctx context.Context, in workflows.EditInput) (wor
 			return workflows.PostResult{}, d.fail(ctx, "editing message "+in.Key, err)
 		}
 		last.set(shown{Digest: digest, Ref: in.Ref})
-		activity.RecordHeartbeat(ctx, last.get())
+		if c.View.Live() {
+			activity.RecordHeartbeat(ctx, last.get()) // for the next attempt
+		}
 	}
 	if c.View.Live() {
 		if ctx.Err() != nil {
@@ -244,6 +249,18 @@ func (d *Delivery) EditMessage(ctx context.Context, in workflows.EditInput) (wor
 			})
 	}
 	return workflows.PostResult{Ref: in.Ref, Version: c.View.Version}, nil
+}
+
+// pause waits, but not for what its activity does not wait for.
+func pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	case <-activity.GetWorkerStopChannel(ctx):
+	}
 }
 
 // edit makes a message show c; one that somebody deleted is posted anew.

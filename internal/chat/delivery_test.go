@@ -323,6 +323,27 @@ func TestEditFollowsARunningCommand(t *testing.T) {
 	require.Contains(t, w.texts()[0], "✓ make")
 }
 
+// An edit that gathers reads the view when it has waited, and once.
+func TestEditGathersWhatComesSoon(t *testing.T) {
+	t.Parallel()
+	w := &wall{posts: []wallPost{{"m1", "notice-1", ""}}}
+	d, s := newDelivery(w)
+	in := edit("notice-1", "m1")
+	in.Gather = 50 * time.Millisecond
+	began := time.Now()
+	s.SetView(notice("before"))
+	s.Fail = func(c chattest.Call) error {
+		if c.Method == "Message" && time.Since(began) < in.Gather {
+			return errors.New("read too soon")
+		}
+		return nil
+	}
+	res, err := chattest.Deliver(t, d, workflows.ActivityEditMessage, in)
+	require.NoError(t, err)
+	require.Equal(t, workflows.PostResult{Ref: "m1", Version: 3}, res)
+	require.Equal(t, 1, w.edits)
+}
+
 // knowing is a wall of a platform that knows its groups.
 type knowing struct {
 	*wall

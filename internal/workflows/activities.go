@@ -48,6 +48,9 @@ type EditInput struct {
 	Thread     Thread `json:"thread"`
 	Key        string `json:"key"`
 	Ref        string `json:"ref"`
+	// Gather is how long the first attempt waits before it reads the view: what
+	// changes until then is shown by this edit, too.
+	Gather time.Duration `json:"gather,omitempty"`
 }
 
 // ModelInput is one model call: what is new since Transcript.

@@ -22,6 +22,10 @@ const (
 // costs as much as the command's own two events, on every side.
 const cardWait = 150 * time.Millisecond
 
+// gatherProgress is how long an edit that only shows progress waits for more of it. It
+// is no event in history; an edit is several, on every side.
+const gatherProgress = 100 * time.Millisecond
+
 // edit is the one edit of a message that may be in flight.
 type edit struct {
 	active bool
@@ -185,9 +189,13 @@ func (s *session) editLoop(ctx workflow.Context, p *Post) {
 		ectx, cancel := workflow.WithCancel(ctx)
 		p.edit = edit{active: true, cancel: cancel, refreshing: p.View.Live()}
 		ectx = postOptions(ectx, s.st.Thread.EditQueue(), p.priority(), s.id)
+		gather := time.Duration(0)
+		if p.priority() == priorityProgress {
+			gather = gatherProgress
+		}
 		var res PostResult
 		err := workflow.ExecuteActivity(ectx, ActivityEditMessage, EditInput{
-			WorkflowID: s.id, Thread: s.st.Thread, Key: p.View.Key, Ref: p.Ref,
+			WorkflowID: s.id, Thread: s.st.Thread, Key: p.View.Key, Ref: p.Ref, Gather: gather,
 		}).Get(ectx, &res)
 		cancel()
 		switch {

@@ -220,6 +220,9 @@ func (w *world) editMessage(ctx context.Context, in workflows.EditInput) (workfl
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key := in.WorkflowID + "#" + in.Key
+	if v.Kind == workflows.KindApproval && in.Gather != 0 {
+		w.t.Errorf("the edit of %s waits for %s", key, in.Gather)
+	}
 	if w.posts[key].Version > v.Version {
 		w.t.Errorf("%s went back from version %d to %d", key, w.posts[key].Version, v.Version)
 	}

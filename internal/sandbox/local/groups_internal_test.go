@@ -143,7 +143,7 @@ func TestCommandsAreInTheirGroup(t *testing.T) {
 					sp, err := s.makeSpare(sandbox.DefaultOutputBytes)
 					require.NoError(t, err)
 					s.b.spares.Add(1)
-					s.spares.ready = sp
+					s.spares.ready = []*spare{sp}
 					require.Eventually(t, func() bool { return size(filepath.Join(sp.dir, "run", "init")) > 0 }, 30*time.Second, time.Millisecond)
 				}
 				require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "exec", Command: "sleep 600 & sleep 600"}))

@@ -19,9 +19,8 @@ import (
 // withSpareOf is withSpare with another limit of the output.
 func withSpareOf(t *testing.T, limit int64) *session {
 	t.Helper()
-	s, sp := withSpare(t)
-	s.takeSpare(true)
-	sp.end()
+	s, _ := withSpare(t)
+	s.takeSpare().end()
 	sp, err := s.makeSpare(limit)
 	require.NoError(t, err)
 	t.Cleanup(sp.end)
@@ -29,7 +28,7 @@ func withSpareOf(t *testing.T, limit int64) *session {
 	require.Eventually(t, func() bool { return size(self) > 0 }, 20*time.Second, time.Millisecond)
 	s.spares.mu.Lock()
 	s.b.spares.Add(1)
-	s.spares.ready, s.spares.wanted = sp, false
+	s.spares.ready, s.spares.wanted = []*spare{sp}, 0
 	s.spares.mu.Unlock()
 	return s
 }
@@ -78,7 +77,7 @@ func TestKeeperDoesWhatTheScriptDoes(t *testing.T) {
 			spec := sandbox.ExecSpec{ID: "ahead", Command: command, Env: map[string]string{"WORD": "it's"}}
 			ahead := keptOf(t, s, spec)
 			require.FileExists(t, filepath.Join(s.record("ahead"), "run", "timeout"), "it was made ahead")
-			s.takeSpare(false).end()
+			s.endSpares()
 			spec.ID = "fresh"
 			require.Equal(t, keptOf(t, s, spec), ahead)
 			require.NoFileExists(t, filepath.Join(s.record("fresh"), "run", "timeout"))

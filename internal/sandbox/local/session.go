@@ -108,7 +108,7 @@ func (s *session) Read(ctx context.Context, names []string, each func(string, in
 func (s *session) Release(ctx context.Context) error {
 	s.closing.Lock()
 	defer s.closing.Unlock()
-	s.endSpare()
+	s.endSpares()
 	if err := s.endAll(ctx, sandbox.SignalStop); err != nil {
 		return fmt.Errorf("releasing the sandbox: %w", err)
 	}
@@ -124,7 +124,7 @@ func (s *session) Destroy(ctx context.Context) error { return s.remove(ctx, true
 func (s *session) remove(ctx context.Context, leaveWord bool) error {
 	s.closing.Lock()
 	defer s.closing.Unlock()
-	s.endSpare()
+	s.endSpares()
 	if err := s.endAll(ctx, sandbox.SignalKill); err != nil {
 		return fmt.Errorf("destroying the sandbox: %w", err)
 	}

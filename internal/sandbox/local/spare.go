@@ -27,6 +27,10 @@ const (
 	maxSpares = 16
 	// spareAfter is when the next one is made while a command still runs.
 	spareAfter = 200 * time.Millisecond
+	// A session has one, and mostSpares when its commands come sooner after each other
+	// than spareSoon: making one takes some 15 ms, and longer on a busy machine.
+	spareSoon  = 500 * time.Millisecond
+	mostSpares = 2
 	// spareEnd is how long the end of a spare may take on a machine under load.
 	spareEnd = 10 * time.Second
 )
@@ -47,21 +51,28 @@ type spare struct {
 	timer *time.Timer
 }
 
-// spares are a session's: one that waits, or one that is being made.
+// spares are a session's: those that wait, the oldest first, and one that is being
+// made.
 type spares struct {
 	mu     sync.Mutex
-	ready  *spare
+	ready  []*spare
 	making bool
-	// wanted since somebody has asked for them, closed when the session was given up.
-	wanted, closed bool
-	makers         sync.WaitGroup
+	// wanted is how many since somebody has asked for them, closed when the session
+	// was given up.
+	wanted int
+	closed bool
+	taken  time.Time // when one was last asked for
+	makers sync.WaitGroup
 }
 
 // Prepare makes a namespace ready for the next command, in the background, so that
 // its start costs that command nothing, and from then on one after each.
 func (s *session) Prepare() {
+	if !s.info.Isolated {
+		return
+	}
 	s.spares.mu.Lock()
-	s.spares.wanted = s.info.Isolated
+	s.spares.wanted = max(s.spares.wanted, 1)
 	s.spares.mu.Unlock()
 	s.prepare()
 }
@@ -79,7 +90,9 @@ func (s *session) prepare() {
 		if !s.spares.made(sp) {
 			s.b.spares.Add(-1)
 			sp.end()
+			return
 		}
+		s.prepare()
 	}()
 }
 
@@ -87,7 +100,7 @@ func (s *session) prepare() {
 func (p *spares) begin(b *Backend) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.wanted || p.ready != nil || p.making || p.closed {
+	if len(p.ready) >= p.wanted || p.making || p.closed {
 		return false
 	}
 	if b.spares.Add(1) > maxSpares {
@@ -107,40 +120,56 @@ func (p *spares) made(sp *spare) bool {
 	if sp == nil || p.closed {
 		return false
 	}
-	p.ready = sp
+	p.ready = append(p.ready, sp)
 	return true
 }
 
-// takeSpare gives the spare that waits, if any, and whether more are to come.
-func (s *session) takeSpare(more bool) *spare {
-	s.spares.mu.Lock()
-	defer s.spares.mu.Unlock()
-	sp := s.spares.ready
-	s.spares.ready, s.spares.closed = nil, !more
-	if sp != nil {
-		sp.timer.Stop()
-		s.b.spares.Add(-1)
+// takeSpare gives the spare that waits for longest, if any.
+func (s *session) takeSpare() *spare {
+	p := &s.spares
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.wanted > 0 && time.Since(p.taken) < spareSoon {
+		p.wanted = mostSpares
 	}
+	p.taken = time.Now()
+	if len(p.ready) == 0 {
+		return nil
+	}
+	sp := p.ready[0]
+	p.ready = p.ready[1:]
+	sp.timer.Stop()
+	s.b.spares.Add(-1)
 	return sp
 }
 
 // drop ends a spare that nobody has taken within its time.
 func (s *session) drop(sp *spare) {
-	s.spares.mu.Lock()
-	ours := s.spares.ready == sp
-	if ours {
-		s.spares.ready = nil
+	p := &s.spares
+	p.mu.Lock()
+	i := slices.Index(p.ready, sp)
+	if i >= 0 {
+		p.ready = slices.Delete(p.ready, i, i+1)
+		p.wanted = 1
 		s.b.spares.Add(-1)
 	}
-	s.spares.mu.Unlock()
-	if ours {
+	p.mu.Unlock()
+	if i >= 0 {
 		sp.end()
 	}
 }
 
-// endSpare ends what waits, and makes sure that nothing waits any more.
-func (s *session) endSpare() {
-	s.takeSpare(false).end()
+// endSpares ends what waits, and makes sure that nothing waits any more.
+func (s *session) endSpares() {
+	s.spares.mu.Lock()
+	left := s.spares.ready
+	s.spares.ready, s.spares.closed = nil, true
+	s.spares.mu.Unlock()
+	s.b.spares.Add(-int32(len(left)))
+	for _, sp := range left {
+		sp.timer.Stop()
+		sp.end()
+	}
 	s.spares.makers.Wait()
 }
 
@@ -237,7 +266,7 @@ func (s *session) startSpare(ctx context.Context, spec sandbox.ExecSpec, j job) 
 	if !ok {
 		return false, nil
 	}
-	sp := s.takeSpare(true)
+	sp := s.takeSpare()
 	if sp == nil {
 		return false, nil
 	}

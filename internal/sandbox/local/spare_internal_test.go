@@ -29,8 +29,8 @@ func withSpare(t *testing.T) (*session, *spare) {
 	t.Cleanup(func() { require.NoError(t, s.Destroy(context.WithoutCancel(t.Context()))) })
 	s.Prepare()
 	s.spares.makers.Wait()
-	sp := s.spares.ready
-	require.NotNil(t, sp)
+	require.Len(t, s.spares.ready, 1)
+	sp := s.spares.ready[0]
 	self := filepath.Join(sp.dir, "run", "self")
 	require.Eventually(t, func() bool { return size(self) > 0 }, 10*time.Second, time.Millisecond)
 	return s, sp
@@ -152,6 +152,33 @@ func TestSpareLeavesNothingBehind(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
+// TestSparesOfAQuickSession: one is made while another serves, where commands follow
+// each other closely.
+func TestSparesOfAQuickSession(t *testing.T) {
+	t.Parallel()
+	s, _ := withSpare(t)
+	waiting := func() int {
+		s.spares.mu.Lock()
+		defer s.spares.mu.Unlock()
+		return len(s.spares.ready)
+	}
+	require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "a", Command: "true"}))
+	output(t, s, "a")
+	require.Eventually(t, func() bool { return waiting() == 1 }, 20*time.Second, time.Millisecond)
+	s.spares.mu.Lock()
+	s.spares.taken = time.Now() // however long this machine has taken
+	s.spares.mu.Unlock()
+	require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "b", Command: "true"}))
+	output(t, s, "b")
+	require.Eventually(t, func() bool { return waiting() == mostSpares }, 20*time.Second, time.Millisecond)
+	s.spares.mu.Lock()
+	idle := s.spares.ready[1]
+	s.spares.mu.Unlock()
+	s.drop(idle)
+	require.Equal(t, 1, s.spares.wanted, "one that nobody wants is not made again")
+	require.Equal(t, int32(1), s.b.spares.Load())
+}
+
 func TestSpareIsNotUsedWhereAnotherWouldBeMade(t *testing.T) {
 	t.Parallel()
 	s, sp := withSpare(t)
@@ -178,7 +205,7 @@ func TestSpareEnds(t *testing.T) {
 	require.Zero(t, s.b.spares.Load())
 	s.Prepare()
 	s.spares.makers.Wait()
-	sp = s.spares.ready
+	sp = s.spares.ready[0]
 	require.NoError(t, s.Release(t.Context()))
 	<-sp.ended
 	require.Zero(t, s.b.spares.Load())
