@@ -9,8 +9,8 @@ import (
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
+	"google.golang.org/grpc"
 
 	"github.com/countersign/countersign/internal/workflows"
 )
@@ -22,10 +22,15 @@ const (
 	backEvery = 5 * time.Second
 )
 
+// Queues tells who serves a task queue; a client's workflow service does.
+type Queues interface {
+	DescribeTaskQueue(context.Context, *workflowservice.DescribeTaskQueueRequest, ...grpc.CallOption) (*workflowservice.DescribeTaskQueueResponse, error)
+}
+
 // Hosts are the activities that tell a dead host from a busy one, by who serves
 // its task queue.
 type Hosts struct {
-	Client    client.Client
+	Queues    Queues
 	Namespace string
 	// Rules says what an approval of a tier takes in a channel.
 	Rules func(tier, channel string) workflows.ApprovalRule
@@ -34,7 +39,18 @@ type Hosts struct {
 // CheckHost watches a host's queue until it is served, which a host does that is
 // only busy, or has not been for as long as makes a host dead.
 func (h *Hosts) CheckHost(ctx context.Context, in workflows.CheckHostInput) (workflows.CheckHostResult, error) {
+	return h.watch(ctx, in, serverClock(activity.GetInfo(ctx).StartedTime))
+}
+
+// serverClock goes on from a moment that the server has named: when a queue was
+// asked for tasks is by the server's clock, and this machine's may be another.
+func serverClock(now time.Time) func() time.Time {
 	began := time.Now()
+	return func() time.Time { return now.Add(time.Since(began)) }
+}
+
+func (h *Hosts) watch(ctx context.Context, in workflows.CheckHostInput, now func() time.Time) (workflows.CheckHostResult, error) {
+	began := now()
 	for {
 		activity.RecordHeartbeat(ctx)
 		seen, err := h.seen(ctx, in.Queue)
@@ -47,9 +63,9 @@ func (h *Hosts) CheckHost(ctx context.Context, in workflows.CheckHostInput) (wor
 			last = began
 		}
 		switch {
-		case seen.After(began):
+		case seen.After(in.Since):
 			return workflows.CheckHostResult{Seen: seen}, nil
-		case time.Since(last) >= in.DeadAfter:
+		case now().Sub(last) >= in.DeadAfter:
 			return workflows.CheckHostResult{Dead: true, Seen: seen, Rule: h.Rules("risky", in.Channel)}, nil
 		}
 		select {
@@ -80,7 +96,7 @@ func (h *Hosts) AwaitHost(ctx context.Context, in workflows.AwaitHostInput) erro
 func (h *Hosts) seen(ctx context.Context, queue string) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	res, err := h.Client.WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
+	res, err := h.Queues.DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
 		Namespace: h.Namespace, TaskQueue: &taskqueuepb.TaskQueue{Name: queue}, TaskQueueType: enumspb.TASK_QUEUE_TYPE_ACTIVITY,
 	})
 	if err != nil {

@@ -56,9 +56,10 @@ type session struct {
 	tidying bool
 	// lost: the sandbox's host is dead, and the step's calls have stopped for it.
 	lost bool
-	// noHost: the session is being destroyed, and its sandbox's host did not take a task
-	// up: what is left to do is done without it.
-	noHost bool
+	// asked: somebody waits for what is done with the sandbox. noHost: meanwhile, or
+	// since the session is being destroyed, its host did not take a task up; what is
+	// left to do is done without it.
+	asked, noHost bool
 	// late: a message that came after the receipt was answered.
 	late bool
 	// refusals counts refused clicks by person, to bound them.
@@ -102,6 +103,7 @@ func (a *Agent) Workflow(ctx workflow.Context, in AgentInput) error {
 	s.project(ctx)
 	s.followAll(ctx)
 	s.watchAway(ctx)
+	s.stopAllLate(ctx)
 	return s.run(ctx, in)
 }
 

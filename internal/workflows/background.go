@@ -318,13 +318,7 @@ func (s *session) endBackground(ctx workflow.Context, turn int, why string) []st
 		s.following++
 		workflow.Go(ctx, func(ctx workflow.Context) {
 			defer func() { s.following-- }()
-			err := workflow.ExecuteActivity(s.stopOn(ctx, sb.Queue), ActivitySignalExec, SignalExecInput{
-				WorkflowID: s.id, Sandbox: *sb, ExecID: b.ExecID, Why: "stop",
-			}).Get(ctx, nil)
-			if err != nil {
-				workflow.GetLogger(ctx).Warn("Exec was not signalled", "exec_id", b.ExecID, "error", err)
-			}
-			s.missing(err)
+			s.signal(ctx, *sb, b.ExecID, "stop", b.Timeout)
 		})
 	}
 	return ended

@@ -104,9 +104,7 @@ func TestBackgroundStop(t *testing.T) {
 	across(t, []int{0, 1, 3}, func(t *testing.T, w *world) {
 		w.ask("bg block a\ntell 1.1 risky x")
 		w.awaitApproval("approval-1")
-		out, err := w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob")}, "stop-1")
-		require.NoError(t, err)
-		require.Equal(t, workflows.OutcomeRecorded, out.Outcome)
+		require.Equal(t, workflows.OutcomeRecorded, w.stop("stop-1", workflows.CancelTurn{By: person("bob")}).Outcome)
 		v := w.awaitCall("turn-1", workflows.CallCancelled)
 		require.Equal(t, "in the background stopped by @bob", v.Turn.Calls[0].Note)
 		w.awaitTurn(1, workflows.TurnStopped)
@@ -114,13 +112,10 @@ func TestBackgroundStop(t *testing.T) {
 
 		w.say("101", "ada", "bg block b")
 		w.awaitTurn(2, workflows.TurnDone)
-		out, err = w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob"), Turn: 2}, "stop-2")
-		require.NoError(t, err)
+		out := w.stop("stop-2", workflows.CancelTurn{By: person("bob"), Turn: 2})
 		require.Equal(t, workflows.Outcome{Outcome: workflows.OutcomeRecorded, Text: "Ended what ran in the background."}, out)
 		w.awaitCall("turn-2", workflows.CallCancelled)
-		out, err = w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob"), Turn: 2}, "stop-3")
-		require.NoError(t, err)
-		require.Equal(t, workflows.OutcomeRefused, out.Outcome)
+		require.Equal(t, workflows.OutcomeRefused, w.stop("stop-3", workflows.CancelTurn{By: person("bob"), Turn: 2}).Outcome)
 	})
 }
 

@@ -90,40 +90,53 @@ func (s *session) spent(u Usage) {
 // used up, and reports whether it may go on. The turn has ended where it may not,
 // unless the run drains: the next run asks on.
 func (s *session) raiseBudget(ctx workflow.Context, o *OverBudget) bool {
-	a := s.pendingBudget()
-	if a == nil {
-		if len(o.Rule.Approvers) == 0 {
-			s.failed(ctx, s.overText(o)+" Nobody may raise it: no approvers are set.", "Raise budget."+o.Budget+" in the settings, or set approvals.approvers.")
-			return false
-		}
-		a = s.requestBudget(ctx, o)
-	}
-	if !s.awaitBudget(ctx, a) {
+	if len(o.Rule.Approvers) == 0 {
+		s.failed(ctx, s.overText(o)+" Nobody may raise it: no approvers are set.", "Raise budget."+o.Budget+" in the settings, or set approvals.approvers.")
 		return false
 	}
-	o = a.Budget
-	if a.State == ApprovalApproved {
-		if o.Budget == BudgetTurn {
-			s.st.Turn.Raised = o.Next
-		} else {
-			if s.st.Raised == nil {
-				s.st.Raised = map[string]int64{}
-			}
-			s.st.Raised[o.Budget] = o.Next
-		}
+	s.st.Turn.Over, s.st.Turn.BudgetAsk = o, s.requestBudget(ctx, o).ID
+	return s.awaitBudget(ctx)
+}
+
+// awaitBudget waits for the answer to the turn's request to raise a budget, which
+// may have been given between two runs.
+func (s *session) awaitBudget(ctx workflow.Context) bool {
+	t := s.st.Turn
+	if a := s.pending(t.BudgetAsk); a != nil && !s.awaitOwn(ctx, a, func() bool { return false }) {
+		return false
+	}
+	o, d := t.Over, s.decided(t.BudgetAsk)
+	if d == nil {
+		d = &DecidedApproval{State: ApprovalExpired}
+	}
+	t.Over, t.BudgetAsk = nil, ""
+	switch {
+	case d.State == ApprovalApproved:
+		s.raised(o)
 		s.step(ctx)
 		return !s.wanted
-	}
-	if s.st.Turn.Stop != nil {
+	case t.Stop != nil:
 		s.stopped(ctx)
-		return false
+	case d.By == "":
+		s.failed(ctx, s.overText(o)+" Nobody has raised it in time.", "Send a message to ask again.")
+	case d.State == ApprovalWithdrawn:
+		s.failed(ctx, s.overText(o)+" "+d.By+" has withdrawn the request to raise it.", "Send a message to ask again.")
+	default:
+		s.failed(ctx, s.overText(o)+" "+d.By+" has declined to raise it.", "Send a message to ask again.")
 	}
-	why := "Nobody has raised it in time."
-	if d := s.decided(a.ID); d != nil && d.By != "" {
-		why = d.By + " has declined to raise it."
-	}
-	s.failed(ctx, s.overText(o)+" "+why, "Send a message to ask again.")
 	return false
+}
+
+// raised lets the turn, the session or the person's day cost more.
+func (s *session) raised(o *OverBudget) {
+	if o.Budget == BudgetTurn {
+		s.st.Turn.Raised = o.Next
+		return
+	}
+	if s.st.Raised == nil {
+		s.st.Raised = map[string]int64{}
+	}
+	s.st.Raised[o.Budget] = o.Next
 }
 
 func (s *session) overText(o *OverBudget) string {
@@ -141,15 +154,6 @@ func (s *session) budgetOf(o *OverBudget) string {
 }
 
 func dollars(micros int64) string { return fmt.Sprintf("$%.2f", float64(micros)/1e6) }
-
-func (s *session) pendingBudget() *Approval {
-	for _, a := range s.st.Pending {
-		if a.Budget != nil {
-			return a
-		}
-	}
-	return nil
-}
 
 // requestBudget asks by a card of its own.
 func (s *session) requestBudget(ctx workflow.Context, o *OverBudget) *Approval {
@@ -173,11 +177,6 @@ func (s *session) requestBudget(ctx workflow.Context, o *OverBudget) *Approval {
 	s.liveness(ctx)
 	s.step(ctx)
 	return a
-}
-
-// awaitBudget waits for the request's end; false means that the run drains.
-func (s *session) awaitBudget(ctx workflow.Context, a *Approval) bool {
-	return s.awaitOwn(ctx, a, func() bool { return false })
 }
 
 // awaitOwn waits for the end of a request that is about no call; false means that

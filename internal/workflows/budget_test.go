@@ -51,3 +51,37 @@ func TestBudget(t *testing.T) {
 		w.awaitTurn(3, workflows.TurnStopped)
 	})
 }
+
+// An answer that is given while one run ends and the next has not yet come back to
+// its request counts, and is not asked for again.
+func TestBudgetAnsweredBetweenRuns(t *testing.T) {
+	t.Parallel()
+	for verdict, want := range map[string]struct{ who, state, says string }{
+		workflows.VerdictDeny:     {"grace", workflows.TurnFailed, "@grace has declined to raise it."},
+		workflows.VerdictWithdraw: {"ada", workflows.TurnFailed, "@ada has withdrawn the request to raise it."},
+		workflows.VerdictApprove:  {"grace", workflows.TurnDone, ""},
+	} {
+		t.Run(verdict, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 1)
+			answered := make(chan struct{})
+			overs := 0
+			w.atOver = func() {
+				if overs++; overs > 1 { // a run that asks the model first
+					<-answered
+				}
+			}
+			w.mu.Lock()
+			w.budget = 100
+			w.mu.Unlock()
+			w.ask("a")
+			id := w.awaitApproval("approval-1")
+			require.Equal(t, workflows.OutcomeRecorded, w.click(id, want.who, verdict).Outcome)
+			close(answered)
+			require.Contains(t, w.awaitTurn(1, want.state).Error, want.says)
+			_, again := w.view("approval-2")
+			require.False(t, again, "it is asked once")
+			w.checkAudit()
+		})
+	}
+}

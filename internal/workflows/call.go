@@ -137,6 +137,7 @@ func (s *session) open(ctx workflow.Context, attempts int32) error {
 	}
 	s.st.Sandbox, s.st.Gen, s.opened = &res.SandboxRef, max(s.st.Gen, res.Generation), true
 	s.back()
+	s.st.Turn.Opened = true
 	s.openingEnded(ctx, in, CallCompleted, res.Setup)
 	s.guides(res.Guides)
 	s.header()
@@ -246,6 +247,8 @@ func (s *session) cancelCalls(ctx workflow.Context) {
 	for _, c := range s.st.Turn.Calls {
 		switch {
 		case c.ended():
+		case c.begun() && s.st.Sandbox == nil:
+			s.lostWith(ctx, c, hostSentence) // which the session has left
 		case c.begun():
 			s.runCall(ctx, c)
 		default:
@@ -432,31 +435,39 @@ func (s *session) runTool(ctx workflow.Context, c *Call) {
 		return // what it has printed is read next
 	}
 	defer cancel()
-	if !f.IsReady() && stop() {
+	signalled := !f.IsReady() && stop()
+	if signalled {
 		s.stopExec(ctx, c, f)
 	}
 	if !f.IsReady() {
 		if !s.draining {
-			s.unknown(ctx, c, "The worker did not answer the stop. The command may still be running.")
+			s.unknown(ctx, c, unheardText)
 		}
 		return
 	}
 	var res ToolResult
-	if err := f.Get(ctx, &res); notTakenUp(err) {
+	switch err := f.Get(ctx, &res); {
+	case stop() && (notTakenUp(err) || outOfAttempts(err)):
+		if !signalled {
+			s.stopLate(ctx, sb, c.execID(), j.Timeout)
+		}
+		s.unknown(ctx, c, unheardText)
+	case notTakenUp(err):
 		if s.hostLost(ctx) {
 			s.lostWith(ctx, c, hostSentence)
-		}
-		return // it is attached to when the host has time for it
-	} else if outOfAttempts(err) {
+		} // else it is attached to when the host has time for it
+	case outOfAttempts(err):
+		// Likewise, when the sandbox answers.
 		s.waitFor(ctx, err, &c.patience, func() bool { return s.notStopped() && !s.draining })
-		return // likewise, when the sandbox answers
-	} else if err != nil {
+	case err != nil:
 		s.unknown(ctx, c, sentenceOf(err))
-		return
+	default:
+		s.back()
+		s.ran(ctx, c, res)
 	}
-	s.back()
-	s.ran(ctx, c, res)
 }
+
+const unheardText = "The worker did not answer the stop. The command may still be running; it is ended when the worker is back."
 
 // lostWith ends a call that had started when its sandbox was lost, and says why.
 func (s *session) lostWith(ctx workflow.Context, c *Call, why string) {
@@ -475,21 +486,28 @@ func (s *session) stopExec(ctx workflow.Context, c *Call, f workflow.Future) {
 		_, _ = workflow.AwaitWithTimeout(ctx, 10*time.Second, f.IsReady)
 		return
 	}
-	sb := *s.st.Sandbox
 	why := "stop"
 	if s.st.Destroy != nil {
 		why = "destroy"
 	}
-	err := workflow.ExecuteActivity(s.stopOn(ctx, sb.Queue), ActivitySignalExec, SignalExecInput{
-		WorkflowID: s.id, Sandbox: sb, ExecID: c.execID(), Why: why,
+	if s.signal(ctx, *s.st.Sandbox, c.execID(), why, c.Judgement.Timeout) {
+		_, _ = workflow.AwaitWithTimeout(ctx, 10*time.Second, f.IsReady)
+	}
+}
+
+// signal ends an exec's process group and reports whether that was heard. A host
+// that does not answer gets word of it when it is back.
+func (s *session) signal(ctx workflow.Context, sb SandboxRef, execID, why string, timeout time.Duration) bool {
+	err := workflow.ExecuteActivity(s.promptly(stopOptions(ctx, sb.Queue), sb.Queue), ActivitySignalExec, SignalExecInput{
+		WorkflowID: s.id, Sandbox: sb, ExecID: execID, Why: why,
 	}).Get(ctx, nil)
-	if err != nil {
-		workflow.GetLogger(ctx).Warn("Exec was not signalled", "exec_id", c.execID(), "error", err)
+	if err == nil {
+		return true
 	}
-	if s.missing(err) {
-		return
-	}
-	_, _ = workflow.AwaitWithTimeout(ctx, 10*time.Second, f.IsReady)
+	workflow.GetLogger(ctx).Warn("Exec was not signalled", "exec_id", execID, "error", err)
+	s.missing(err)
+	s.stopLate(ctx, sb, execID, timeout)
+	return false
 }
 
 // ran takes an exec's result.

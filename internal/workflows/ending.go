@@ -18,18 +18,15 @@ const KeepFor = 4 * 24 * time.Hour
 func (s *session) pause(ctx workflow.Context) {
 	by := *s.st.PauseBy
 	s.st.PauseBy = nil
+	defer s.askHost()()
 	ended := s.endAllBackground(ctx, "ended: paused by "+by.Label())
-	if sb := s.st.Sandbox; sb != nil {
-		if ended != "" || s.st.Boundary.Snapshot == "" || s.st.Boundary.Failed != "" {
-			s.snapshot(ctx)
-		}
-		err := workflow.ExecuteActivity(s.onHost(openOptions(ctx, sb.Queue, openAttempts), sb.Queue), ActivityReleaseSandbox, ReleaseInput{
-			WorkflowID: s.id, Sandbox: *sb,
-		}).Get(ctx, nil)
-		if err != nil {
-			s.notice("The sandbox could not be released: " + sentenceOf(err) + " The session goes on; try `pause` again." + ended)
-			return
-		}
+	if err := s.release(ctx, ended != ""); s.missing(err) {
+		s.notice("Not paused: the host of this session's sandbox does not answer. What was saved is safe. Try `pause` again when the host is back," +
+			" or send a message: it goes on there, or asks whether to go on elsewhere." + s.endedLateText())
+		return
+	} else if err != nil {
+		s.notice("The sandbox could not be released: " + sentenceOf(err) + " The session goes on; try `pause` again." + ended)
+		return
 	}
 	s.st.Paused = true
 	s.opened = false
@@ -37,6 +34,24 @@ func (s *session) pause(ctx workflow.Context) {
 	s.liveness(ctx)
 	s.tellManager(ctx, SignalUpdateSnapshotID, UpdateSnapshotID{Boundary: s.boundary(), Liveness: s.now()})
 	s.step(ctx)
+}
+
+// release saves the files, where the last boundary's are not all of them, and gives
+// back what the sandbox costs.
+func (s *session) release(ctx workflow.Context, changed bool) error {
+	sb := s.st.Sandbox
+	if sb == nil || s.noHost {
+		return nil
+	}
+	if changed || s.st.Boundary.Snapshot == "" || s.st.Boundary.Failed != "" {
+		s.snapshot(ctx)
+	}
+	if s.noHost {
+		return nil
+	}
+	return workflow.ExecuteActivity(s.onHost(openOptions(ctx, sb.Queue, openAttempts), sb.Queue), ActivityReleaseSandbox, ReleaseInput{
+		WorkflowID: s.id, Sandbox: *sb,
+	}).Get(ctx, nil)
 }
 
 // destroy ends what runs at once; the main coroutine does the rest.

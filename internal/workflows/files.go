@@ -140,7 +140,7 @@ func (s *session) sendNext(ctx workflow.Context) {
 		s.st.Files = s.st.Files[1:]
 		return
 	}
-	rctx, cancel := workflow.WithCancel(s.onHost(filesOptions(ctx, sb.Queue), sb.Queue))
+	rctx, cancel := workflow.WithCancel(s.promptly(filesOptions(ctx, sb.Queue), sb.Queue))
 	defer cancel()
 	read := workflow.ExecuteActivity(rctx, ActivityReadFiles, ReadFilesInput{
 		WorkflowID: s.id, Sandbox: *sb, Path: f.Path, Release: s.st.Turn == nil && s.st.Paused,

@@ -16,9 +16,10 @@ import (
 // on on another host, from what was saved.
 const TierHost = "host"
 
-// destroyWait is how long a host has to take a task up for a session that is being
-// destroyed: its receipt waits for no host. One that is there needs milliseconds.
-const destroyWait = 5 * time.Second
+// askedWait is how long a host has to take a task up for somebody who waits for what
+// comes of it: a pause, a stop, a move, files, a receipt. One that is there needs
+// milliseconds.
+const askedWait = 5 * time.Second
 
 // defaultHostDeadAfter is how long nobody may serve a host's queue before the host
 // counts as dead, where the worker's settings say nothing.
@@ -29,6 +30,9 @@ const defaultHostDeadAfter = 2 * time.Minute
 type CheckHostInput struct {
 	Queue     string        `json:"queue"`
 	DeadAfter time.Duration `json:"dead_after"`
+	// Since is when the session began to wonder, by the server's clock: a host that has
+	// asked for tasks after it is there, however often this is asked again.
+	Since time.Time `json:"since"`
 	// Channel is where the session's thread is: approvers may differ there.
 	Channel string `json:"channel,omitempty"`
 }
@@ -61,8 +65,8 @@ func (s *session) hostStart(queue string) time.Duration {
 		return 0
 	}
 	most := 20 * time.Second
-	if s.st.Destroy != nil {
-		most = destroyWait
+	if s.asked || s.st.Destroy != nil {
+		most = askedWait
 	}
 	return min(max(s.hostDeadAfter()/6, 2*time.Second), most)
 }
@@ -81,12 +85,11 @@ func (s *session) onHost(ctx workflow.Context, queue string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, o)
 }
 
-// stopOn is for a signal to an exec. A destroyed session's waits less for the host.
-func (s *session) stopOn(ctx workflow.Context, queue string) workflow.Context {
-	if s.st.Destroy == nil {
-		return stopOptions(ctx, queue)
-	}
-	return s.onHost(stopOptions(ctx, queue), queue)
+// promptly bounds it as for somebody who waits.
+func (s *session) promptly(ctx workflow.Context, queue string) workflow.Context {
+	o := workflow.GetActivityOptions(ctx)
+	o.ScheduleToStartTimeout = min(s.hostStart(queue), askedWait)
+	return workflow.WithActivityOptions(ctx, o)
 }
 
 // notTakenUp reports that nobody has taken a task up in time.
@@ -95,9 +98,16 @@ func notTakenUp(err error) bool {
 	return errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START
 }
 
-// missing reports that a destroyed session's host has not taken a task up.
+// askHost says that somebody waits for what is done with the sandbox, until answered
+// is called: a host that is not there is not waited for.
+func (s *session) askHost() (answered func()) {
+	s.asked = true
+	return func() { s.asked, s.noHost = false, s.noHost && s.st.Destroy != nil }
+}
+
+// missing reports that the host has not taken a task up, while somebody waits.
 func (s *session) missing(err error) bool {
-	s.noHost = s.noHost || s.st.Destroy != nil && notTakenUp(err)
+	s.noHost = s.noHost || (s.asked || s.st.Destroy != nil) && notTakenUp(err)
 	return s.noHost
 }
 
@@ -107,7 +117,7 @@ func (s *session) checkHost(ctx workflow.Context) (res CheckHostResult, answered
 	cctx, cancel := workflow.WithCancel(hostOptions(ctx, s.hostDeadAfter()))
 	defer cancel()
 	f := workflow.ExecuteActivity(cctx, ActivityCheckHost, CheckHostInput{
-		Queue: s.st.Sandbox.Queue, DeadAfter: s.hostDeadAfter(), Channel: s.st.Thread.Channel,
+		Queue: s.st.Sandbox.Queue, DeadAfter: s.hostDeadAfter(), Since: workflow.Now(ctx), Channel: s.st.Thread.Channel,
 	})
 	_ = workflow.Await(ctx, func() bool { return f.IsReady() || s.draining || s.wanted || s.stopping() })
 	if !f.IsReady() {
@@ -173,7 +183,11 @@ func (s *session) awaitHost(ctx workflow.Context) bool {
 		return true
 	}
 	for _, c := range s.st.Turn.Calls {
-		if !c.ended() {
+		switch {
+		case c.ended():
+		case c.begun():
+			s.lostWith(ctx, c, hostSentence)
+		default:
 			s.finish(ctx, c, CallFailed, hostSentence, modelText("failed", hostSentence))
 		}
 	}

@@ -39,6 +39,9 @@ func (w *world) isDown(queue string) bool {
 }
 
 func (w *world) checkHost(_ context.Context, in workflows.CheckHostInput) (workflows.CheckHostResult, error) {
+	w.mu.Lock()
+	w.looks++
+	w.mu.Unlock()
 	return workflows.CheckHostResult{
 		Dead: w.isDown(in.Queue), Seen: time.Now().Add(-in.DeadAfter), Rule: workflows.ApprovalRule{Approvers: []string{"grace"}, TTL: time.Hour},
 	}, nil

@@ -11,10 +11,11 @@ func (s *session) move(ctx workflow.Context) {
 	to := *s.st.Switch
 	s.st.Switch = nil
 	old := s.st.Sandbox
+	defer s.askHost()()
 	if old != nil && (s.st.Boundary.Snapshot == "" || s.st.Boundary.Failed != "" || s.backgroundWrote(s.st.SavedAt)) {
 		s.snapshot(ctx)
-		if s.st.Boundary.Failed != "" {
-			s.notice("The session stays on " + s.st.Backend + ": its files could not be saved, so they cannot be moved.")
+		if why := s.st.Boundary.Failed; why != "" {
+			s.notice("The session stays on " + s.st.Backend + ": its files could not be saved, so they cannot be moved. " + why)
 			return
 		}
 	}
@@ -38,20 +39,20 @@ func (s *session) move(ctx workflow.Context) {
 	}
 	ended := s.endAllBackground(ctx, "ended: moved to "+to.Backend)
 	s.st.Sandbox, s.st.Gen, s.st.Backend, s.st.Root, s.opened = &ref, ref.Generation, ref.Backend, to.Root, false
-	if old != nil {
-		s.discard(ctx, *old)
-	}
 	s.endGrants(ctx, func(Grant) bool { return true }, to.By, "the move to "+to.Backend)
 	s.notice("Moved to " + to.Backend + " by " + to.By.Label() + ", with files, conversation and title. Permissions given before have ended." + ended)
 	s.liveness(ctx)
 	s.tellManager(ctx, SignalUpdateSnapshotID, UpdateSnapshotID{Boundary: s.boundary(), Liveness: s.now()})
+	if old != nil {
+		s.discard(ctx, *old)
+	}
 	s.step(ctx)
 }
 
 // discard removes a sandbox that the session no longer needs. One that cannot be
-// reached is its worker's to remove.
+// reached is its host's to remove.
 func (s *session) discard(ctx workflow.Context, ref SandboxRef) {
-	err := workflow.ExecuteActivity(stopOptions(ctx, ref.Queue), ActivityDestroySandbox, ReleaseInput{WorkflowID: s.id, Sandbox: ref}).Get(ctx, nil)
+	err := workflow.ExecuteActivity(s.promptly(stopOptions(ctx, ref.Queue), ref.Queue), ActivityDestroySandbox, ReleaseInput{WorkflowID: s.id, Sandbox: ref}).Get(ctx, nil)
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("Sandbox was not removed", "backend", ref.Backend, "generation", ref.Generation, "error", err)
 	}

@@ -199,6 +199,16 @@ func stopOptions(ctx workflow.Context, queue string) workflow.Context {
 	})
 }
 
+// lateOptions: a stop that waits for its host.
+func lateOptions(ctx workflow.Context, queue string, within time.Duration) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              queue,
+		StartToCloseTimeout:    10 * time.Second,
+		ScheduleToCloseTimeout: within,
+		RetryPolicy:            forever(time.Second, mostPause),
+	})
+}
+
 // snapshotOptions: a large workspace takes minutes; a snapshot that fails five
 // times is shown as failed.
 func snapshotOptions(ctx workflow.Context, queue string) workflow.Context {

@@ -119,12 +119,14 @@ type State struct {
 	PauseBy   *Actor        `json:"pause_by,omitempty"`
 	// Asked is a switch that is judged or waits for an approval; Switch is where the
 	// session moves at the turn's boundary.
-	Asked     *AskedSwitch `json:"asked,omitempty"`
-	Switch    *Move        `json:"switch,omitempty"`
-	Destroy   *Destroy     `json:"destroy,omitempty"`
-	Liveness  string       `json:"liveness"`
-	Waiting   int          `json:"waiting"`
-	DestroyAt time.Time    `json:"destroy_at,omitzero"`
+	Asked   *AskedSwitch `json:"asked,omitempty"`
+	Switch  *Move        `json:"switch,omitempty"`
+	Destroy *Destroy     `json:"destroy,omitempty"`
+	// LateStops have not reached their commands' host yet.
+	LateStops []*LateStop `json:"late_stops,omitempty"`
+	Liveness  string      `json:"liveness"`
+	Waiting   int         `json:"waiting"`
+	DestroyAt time.Time   `json:"destroy_at,omitzero"`
 }
 
 // Stats are counted for the receipt.
@@ -178,10 +180,16 @@ type Turn struct {
 	// HostAsk is the ID of its request to go on on another host, until that is
 	// answered.
 	HostAsk string `json:"host_ask,omitempty"`
+	// BudgetAsk is the ID of its request to raise the budget that Over says, until
+	// that is answered.
+	BudgetAsk string      `json:"budget_ask,omitempty"`
+	Over      *OverBudget `json:"over,omitempty"`
 	// Raised is the turn's budget, where an approver has raised it.
 	Raised int64 `json:"raised,omitempty"`
 	// Stop is set by cancel_turn and destroy.
 	Stop *CancelTurn `json:"stop,omitempty"`
+	// Opened is true once the sandbox was there for it.
+	Opened bool `json:"opened,omitempty"`
 	// Wrote is true once something ran that may have changed the workspace.
 	Wrote    bool     `json:"wrote,omitempty"`
 	Messages []string `json:"messages,omitempty"`

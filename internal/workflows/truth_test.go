@@ -40,10 +40,7 @@ func TestCardsSayThatAGrantHasEnded(t *testing.T) {
 		})
 		v, _ := w.view("approval-2")
 		require.Nil(t, v.Approval.GrantEnd)
-		out, err := w.control.SwitchBackend(t.Context(), w.thread.ManagerID(), workflows.SwitchSession{
-			WorkflowID: w.id(), SwitchBackend: workflows.SwitchBackend{Backend: "docker", By: person("ada")},
-		}, "switch-1")
-		require.NoError(t, err)
+		out := w.move("switch-1", "ada", "docker", "")
 		require.Equal(t, workflows.OutcomeRecorded, out.Outcome, out.Text)
 		w.eventually("the card says that the move ended it", func() bool {
 			v, _ := w.view("approval-2")
@@ -65,9 +62,7 @@ func TestStopWhileTheSandboxOpens(t *testing.T) {
 			w.mu.Unlock()
 			begin()
 			w.eventually("the sandbox opens", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.inOpen })
-			out, err := w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob")}, "stop-"+strconv.Itoa(turn))
-			require.NoError(t, err)
-			require.Equal(t, workflows.OutcomeRecorded, out.Outcome)
+			require.Equal(t, workflows.OutcomeRecorded, w.stop("stop-"+strconv.Itoa(turn), workflows.CancelTurn{By: person("bob")}).Outcome)
 			card := w.awaitTurn(turn, workflows.TurnStopped)
 			require.Equal(t, "bob", card.By.ID)
 			require.Empty(t, card.Error)

@@ -136,6 +136,9 @@ func (s *session) turn(ctx workflow.Context) {
 		if s.wanted || s.st.Turn == nil {
 			return
 		}
+		if t.BudgetAsk != "" && !s.awaitBudget(ctx) {
+			return
+		}
 		s.collect()
 		if t.Stop != nil {
 			s.stopped(ctx)
@@ -423,13 +426,27 @@ func (s *session) endTurn(ctx workflow.Context, state, answer string) {
 	}
 	s.flush = true
 	s.remember(t, state, answer)
-	if (t.Wrote || s.backgroundWrote(t.StartedAt)) && s.st.Destroy == nil {
-		s.snapshot(ctx)
+	if s.unsaved(t) && s.st.Destroy == nil {
+		s.saveTurn(ctx, t)
 	}
 	s.st.Boundary.Turn, s.st.Boundary.At = t.Number, workflow.Now(ctx)
 	s.st.Turn = nil
 	s.liveness(ctx)
 	s.step(ctx)
+}
+
+// unsaved reports whether the turn has left files to save, or those that could not
+// be saved before.
+func (s *session) unsaved(t *Turn) bool {
+	return t.Wrote || s.backgroundWrote(t.StartedAt) || t.Opened && s.st.Boundary.Failed != ""
+}
+
+// saveTurn takes the snapshot of the turn's end.
+func (s *session) saveTurn(ctx workflow.Context, t *Turn) {
+	if t.Stop != nil {
+		defer s.askHost()()
+	}
+	s.snapshot(ctx)
 }
 
 func (s *session) remember(t *Turn, state, answer string) {
@@ -463,11 +480,15 @@ func (s *session) snapshot(ctx workflow.Context) {
 	}
 	if err != nil {
 		s.st.Boundary.Failed = sentenceOf(err)
-		if s.noHost {
-			return // which is said with the receipt
+		switch {
+		case s.noHost && s.st.Turn == nil: // whoever asked says so
+		case notTakenUp(err):
+			s.notice("The files could not be saved at the end of this turn: " + s.st.Boundary.Failed +
+				" They are there when the host is back; fork and switch wait until a later turn's save succeeds.")
+		default:
+			s.notice("The files could not be saved at the end of this turn: " + s.st.Boundary.Failed +
+				" The session and its files are there; fork and switch wait until a later turn's save succeeds.")
 		}
-		s.notice("The files could not be saved at the end of this turn: " + s.st.Boundary.Failed +
-			" The session and its files are there; fork and switch wait until a later turn's save succeeds.")
 		return
 	}
 	s.st.Boundary.Failed, s.st.Work = "", res.Work
@@ -484,6 +505,9 @@ func sentenceOf(err error) string {
 		return app.Message()
 	}
 	var timeout *temporal.TimeoutError
+	if notTakenUp(err) {
+		return hostSilentText
+	}
 	if errors.As(err, &timeout) {
 		return "The worker did not answer in time."
 	}

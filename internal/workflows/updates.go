@@ -134,7 +134,7 @@ func (s *session) requestPause(_ workflow.Context, p Pause) (Outcome, error) {
 	case s.st.Turn != nil:
 		return Outcome{OutcomeRecorded, "It pauses when this turn has ended."}, nil
 	}
-	return Outcome{OutcomeRecorded, "Paused. The next message resumes it."}, nil
+	return Outcome{OutcomeRecorded, "Pausing. The next message resumes it."}, nil
 }
 
 func (s *session) setModel(ctx workflow.Context, m SetModel) (Outcome, error) {

@@ -66,6 +66,8 @@ type world struct {
 	modelErr error
 	// budget, when set, is what a turn may cost; a model call costs 100.
 	budget int64
+	// atOver, when set, is called before the model says that it is used up.
+	atOver func()
 	audit  map[string]map[int]audit.Entry
 	// groups are what people belong to when they are asked about again; policy is
 	// the version of the rules.
@@ -84,6 +86,8 @@ type world struct {
 	// host, when set, is where a new sandbox is made, hosts those that are there.
 	host  string
 	hosts map[string]worker.Worker
+	// looks counts looks at whether a host is dead, which take minutes.
+	looks int
 	// on are the starts of execs by host and generation.
 	on map[string][]string
 	// near sandboxes are of the host that runs the workflow.
@@ -264,6 +268,11 @@ func (w *world) callModel(ctx context.Context, in workflows.ModelInput) (workflo
 		return workflows.ModelResult{}, err
 	}
 	if limit := max(w.budget, in.Spent.Raised[workflows.BudgetTurn]); w.budget > 0 && !in.NoCall && in.Spent.Turn >= limit {
+		if w.atOver != nil {
+			w.mu.Unlock()
+			w.atOver()
+			w.mu.Lock()
+		}
 		return workflows.ModelResult{Over: &workflows.OverBudget{
 			Budget: workflows.BudgetTurn, Spent: in.Spent.Turn, Limit: limit, Next: limit + w.budget,
 			Rule: workflows.ApprovalRule{Required: 1, Approvers: []string{"grace"}, TTL: time.Hour},
@@ -469,6 +478,19 @@ func (w *world) move(id, who, backend, root string) workflows.Outcome {
 		out, err = w.control.SwitchBackend(w.t.Context(), w.thread.ManagerID(), workflows.SwitchSession{
 			WorkflowID: w.id(), SwitchBackend: workflows.SwitchBackend{Backend: backend, Root: root, By: person(who)},
 		}, id)
+		return err == nil
+	})
+	return out
+}
+
+// stop stops a turn; id names the request.
+func (w *world) stop(id string, c workflows.CancelTurn) workflows.Outcome {
+	w.t.Helper()
+	var out workflows.Outcome
+	w.eventually("the stop is answered", func() bool {
+		var err error
+		out, err = w.control.CancelTurn(w.t.Context(), w.id(), c, id)
+		require.True(w.t, err == nil || errors.Is(err, workflows.ErrUnconfirmed), err)
 		return err == nil
 	})
 	return out

@@ -92,7 +92,7 @@ func (a *App) registerWorkflows(r worker.Registry, here workflows.GateHere) {
 // registerRecords adds the bookkeeping of sessions and managers.
 func (a *App) registerRecords(r worker.Registry) {
 	registry := &control.Registry{Store: a.store}
-	r.RegisterActivity(&control.Hosts{Client: a.Client, Namespace: a.Config.Temporal.Namespace, Rules: a.rule})
+	r.RegisterActivity(&control.Hosts{Queues: a.Client.WorkflowService(), Namespace: a.Config.Temporal.Namespace, Rules: a.rule})
 	r.RegisterActivity(&control.Activities{Client: control.New(a.Client, registry), Registry: registry})
 }
 

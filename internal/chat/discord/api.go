@@ -33,6 +33,8 @@ const bucketsLive = time.Hour
 type api struct {
 	session *discordgo.Session
 	base    string
+	// clock is Discord's.
+	clock chat.Clock
 
 	mu      sync.Mutex
 	limiter *discordgo.RateLimiter
@@ -51,17 +53,21 @@ func newAPI(base string, token telemetry.Secret, client *http.Client) (*api, err
 		return nil, fmt.Errorf("making a Discord client: %w", err)
 	}
 	through := *client
-	through.Transport = answers{client.Transport}
+	a := &api{session: s, base: strings.TrimSuffix(base, "/"), closed: map[string]time.Time{}}
+	through.Transport = answers{client.Transport, &a.clock}
 	s.Client, s.UserAgent, s.LogLevel = &through, userAgent, quiet
 	s.StateEnabled, s.ShouldRetryOnRateLimit, s.MaxRestRetries = false, false, 0
-	return &api{session: s, base: strings.TrimSuffix(base, "/"), closed: map[string]time.Time{}}, nil
+	return a, nil
 }
 
 // quiet is below discordgo's lowest level: its own log is not ours.
 const quiet = -1
 
 // answers notes what Discord answered beside the body, in the request's context.
-type answers struct{ next http.RoundTripper }
+type answers struct {
+	next  http.RoundTripper
+	clock *chat.Clock
+}
 
 type answered struct {
 	status int
@@ -79,6 +85,9 @@ func (t answers) RoundTrip(req *http.Request) (*http.Response, error) {
 		next = http.DefaultTransport
 	}
 	resp, err := next.RoundTrip(req)
+	if err == nil {
+		t.clock.Heed(resp.Header)
+	}
 	a, ok := req.Context().Value(answerKey{}).(*answered)
 	if !ok || err != nil {
 		return resp, err

@@ -83,9 +83,8 @@ type link struct {
 	session *discordgo.Session
 	conns   conns
 	ended   chan struct{}
-	// heard is when the last event came, in nanoseconds; before the first one from
-	// stands for it.
-	heard atomic.Int64
+	// heard is when the last event came; before the first one from stands for it.
+	heard atomic.Pointer[time.Time]
 	from  time.Time
 }
 
@@ -194,7 +193,7 @@ func (l *link) stuck(done <-chan error, err error) error {
 func (l *link) watch(ctx context.Context) error {
 	tick := time.NewTicker(max(l.app.cfg.Silence/10, 10*time.Millisecond))
 	defer tick.Stop()
-	locked := time.Now()
+	locked, heard, ack := time.Now(), time.Now(), time.Time{}
 	for {
 		select {
 		case <-l.ended:
@@ -206,9 +205,13 @@ func (l *link) watch(ctx context.Context) error {
 		}
 		last := locked
 		if l.session.TryRLock() {
-			last = l.session.LastHeartbeatAck
-			l.session.RUnlock()
 			locked = time.Now()
+			// Its own time is the wall clock's, which may be set meanwhile.
+			if now := l.session.LastHeartbeatAck; !now.Equal(ack) {
+				ack, heard = now, locked
+			}
+			l.session.RUnlock()
+			last = heard
 		}
 		if time.Since(last) < l.app.cfg.Silence {
 			continue
@@ -242,8 +245,8 @@ func (l *link) close() {
 
 // since is when the last event came.
 func (l *link) since() time.Time {
-	if ns := l.heard.Load(); ns != 0 {
-		return time.Unix(0, ns)
+	if at := l.heard.Load(); at != nil {
+		return *at
 	}
 	return l.from
 }
@@ -251,15 +254,15 @@ func (l *link) since() time.Time {
 // event takes a dispatch of the gateway. discordgo calls it in order, one at a
 // time; the work is done beside it.
 func (l *link) event(ctx context.Context, e *discordgo.Event) {
-	before := l.since()
-	l.heard.Store(time.Now().UnixNano())
+	before, now := l.since(), time.Now()
+	l.heard.Store(&now)
 	a := l.app
 	data := slices.Clone(e.RawData)
 	switch e.Type {
 	case "READY":
 		a.log.Info("Connected to Discord")
 		if !before.IsZero() {
-			a.fill(ctx, before.Add(-overlap))
+			a.fill(ctx, a.api.clock.When(before).Add(-overlap))
 		}
 		return
 	case "RESUMED":

@@ -75,6 +75,8 @@ type gate struct {
 	http    *http.Client
 	base    string
 	methods map[string][]string
+	// clock is Slack's.
+	clock chat.Clock
 
 	mu     sync.Mutex
 	closed map[string]time.Time
@@ -106,6 +108,9 @@ func (g *gate) Do(req *http.Request) (*http.Response, error) {
 		return nil, &slack.RateLimitedError{RetryAfter: wait}
 	}
 	resp, err := g.http.Do(req)
+	if err == nil {
+		g.clock.Heed(resp.Header)
+	}
 	if err != nil || resp.StatusCode != http.StatusTooManyRequests {
 		return resp, err
 	}

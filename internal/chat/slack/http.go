@@ -47,7 +47,7 @@ func (a *App) serve(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(l) }()
 	if a.cfg.Backfill > 0 {
-		a.fill(ctx, time.Now().Add(-a.cfg.Backfill))
+		a.fill(ctx, a.api.gate.clock.Now().Add(-a.cfg.Backfill))
 	}
 	select {
 	case err := <-failed:

@@ -105,6 +105,9 @@ const (
 	rememberFor = 10 * time.Minute
 	// rememberMost bounds how many of each.
 	rememberMost = 10000
+	// overlap is how much further back than the last byte of a connection the
+	// back-fill reads.
+	overlap = 10 * time.Second
 	// maxRetries is how often Slack repeats an event that was not acknowledged.
 	maxRetries = 3
 	// pace is the time between two calls of the back-fill: below tier 3's 50 a

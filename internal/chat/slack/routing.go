@@ -111,7 +111,7 @@ func (s replier) SendMessage(ctx context.Context, workflowID string, m workflows
 		return derr
 	case gone:
 		return err
-	case time.Since(timeOf(t.ID)) < settleTime:
+	case s.app.api.gate.clock.Now().Sub(timeOf(t.ID)) < settleTime:
 		return fmt.Errorf("%w: the thread's session may be about to start", workflows.ErrUnconfirmed)
 	}
 	return ignored

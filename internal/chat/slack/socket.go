@@ -51,7 +51,7 @@ func (a *App) receive(ctx context.Context) error {
 		})
 	}
 	if a.cfg.Backfill > 0 {
-		a.fill(ctx, time.Now().Add(-a.cfg.Backfill))
+		a.fill(ctx, a.api.gate.clock.Now().Add(-a.cfg.Backfill))
 	}
 	wg.Wait()
 	if err := context.Cause(ctx); errors.Is(err, ErrRefused) {
@@ -96,8 +96,7 @@ func (a *App) hold(ctx context.Context, i int, work chan struct{}) error {
 func (a *App) connection(ctx context.Context, i int, work chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var heardAt atomic.Int64
-	heardAt.Store(time.Now().UnixNano())
+	var dialled atomic.Pointer[watched]
 	dialer := &websocket.Dialer{
 		Proxy: http.ProxyFromEnvironment, HandshakeTimeout: 15 * time.Second,
 		WriteBufferSize: 32 << 10, // Slack takes no fragmented frames; see slack-go
@@ -106,13 +105,16 @@ func (a *App) connection(ctx context.Context, i int, work chan struct{}) error {
 			if err != nil {
 				return nil, err
 			}
-			return &watched{Conn: c, silence: a.cfg.Silence + a.cfg.Silence/2, heard: &heardAt}, nil
+			w := &watched{Conn: c, silence: a.cfg.Silence + a.cfg.Silence/2}
+			w.hear()
+			dialled.Store(w)
+			return w, nil
 		},
 	}
 	client := socketmode.New(a.api.Client, socketmode.OptionDialer(dialer), socketmode.OptionPingInterval(a.cfg.Silence))
 	done := make(chan error, 1)
 	go func() { done <- client.RunContext(ctx) }()
-	connected := false
+	var connected *watched
 	for {
 		select {
 		case err := <-done:
@@ -120,10 +122,12 @@ func (a *App) connection(ctx context.Context, i int, work chan struct{}) error {
 		case e := <-client.Events:
 			if e.Type == socketmode.EventTypeConnected {
 				a.log.Info("Connected to Slack", "socket", i)
-				if connected {
-					a.fill(ctx, time.Unix(0, heardAt.Load()).Add(-10*time.Second))
+				// What the connection before it has not heard: the attempts between
+				// them, and this one's own beginning, brought no events.
+				if connected != nil {
+					a.fill(ctx, a.api.gate.clock.When(*connected.heard.Load()).Add(-overlap))
 				}
-				connected = true
+				connected = dialled.Load()
 			}
 			a.event(ctx, client, e, work)
 		}
@@ -184,7 +188,13 @@ func (a *App) open(e socketmode.Event) (envelope, bool) {
 type watched struct {
 	net.Conn
 	silence time.Duration
-	heard   *atomic.Int64
+	// heard is when the last byte came.
+	heard atomic.Pointer[time.Time]
+}
+
+func (w *watched) hear() {
+	now := time.Now()
+	w.heard.Store(&now)
 }
 
 func (w *watched) Read(b []byte) (int, error) {
@@ -193,7 +203,7 @@ func (w *watched) Read(b []byte) (int, error) {
 	}
 	n, err := w.Conn.Read(b)
 	if n > 0 {
-		w.heard.Store(time.Now().UnixNano())
+		w.hear()
 	}
 	return n, err
 }

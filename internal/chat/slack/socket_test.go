@@ -27,6 +27,40 @@ func TestHalfOpenConnections(t *testing.T) {
 	require.Equal(t, "are you there?", one[workflows.Message](w, "SendMessage").Text.Text)
 }
 
+// TestALongGap: the connections are gone for longer than the back-fill reads further
+// back than their end, while Slack refuses new ones, and a message is written at the
+// gap's beginning.
+func TestALongGap(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{config: func(c *Config) { c.Silence = 400 * time.Millisecond }})
+	thread := w.session()
+	w.fake.Fail("apps.connections.open", slackfake.Failure{Status: 502, Times: 1 << 30})
+	w.fake.Freeze()
+	said := time.Now()
+	w.fake.Quiet(ada, general, thread.ID, "are you there?")
+	require.Eventually(t, func() bool { return time.Since(said) > overlap+2*time.Second }, time.Minute, 50*time.Millisecond)
+	require.Empty(t, w.sessions.Asked("SendMessage"))
+	w.fake.Recover("apps.connections.open")
+	require.Eventually(t, func() bool { return len(w.sessions.Asked("SendMessage")) > 0 }, 2*time.Minute, 20*time.Millisecond)
+	require.Equal(t, "are you there?", one[workflows.Message](w, "SendMessage").Text.Text)
+}
+
+// TestBackfillByTheClockOfSlack: messages carry Slack's time, and this machine's may
+// be an hour off.
+func TestBackfillByTheClockOfSlack(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			t.Parallel()
+			w := start(t, setup{still: true, fake: slackfake.Options{Ahead: ahead}, config: func(c *Config) { c.Backfill = 10 * time.Minute }})
+			thread := w.session()
+			w.fake.Quiet(ada, general, thread.ID, "missed")
+			w.run()
+			require.Equal(t, "missed", one[workflows.Message](w, "SendMessage").Text.Text)
+		})
+	}
+}
+
 // TestRefreshLosesNothing: Slack asks both connections to reconnect while people
 // write.
 func TestRefreshLosesNothing(t *testing.T) {

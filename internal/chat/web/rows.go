@@ -150,7 +150,8 @@ func (s *store) begin(ctx context.Context, r row) (row, error) {
 				return err
 			}
 		}
-		r.id, r.at, r.kind = s.newID(), time.Now().UTC(), kindUser
+		r.id, r.kind = s.newID(), kindUser
+		r.at = timeOf(r.id) // in the order in which they came, however the clock is set
 		if r.thread == "" {
 			r.thread = r.id
 			if _, err := tx.ExecContext(ctx, `INSERT INTO threads (id, channel) VALUES (?, ?)`, r.id, r.channel); err != nil {

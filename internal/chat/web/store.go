@@ -162,6 +162,16 @@ func (s *store) newID() string {
 	return fmt.Sprintf("%016d", s.lastID)
 }
 
+// timeOf is when a message ID was given out; one that was given out while the clock
+// stood before the last one's time is a microsecond later than that.
+func timeOf(id string) time.Time {
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(n).UTC()
+}
+
 // nextSeq numbers a visible change.
 func nextSeq(ctx context.Context, tx *sql.Tx) (int64, error) {
 	var n int64

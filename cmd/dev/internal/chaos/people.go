@@ -380,8 +380,9 @@ func (a *actor) post(ctx context.Context, by, path, text string) (posted, error)
 	}
 }
 
-// click goes on until a click is answered, as people do who read that it was not
-// confirmed.
+// click goes on until a click is answered: it is sent again where no answer came,
+// and made anew, as people do, where the answer is that it was not confirmed. One
+// that came too late is answered so for ever.
 func (a *actor) click(ctx context.Context, m message, button, by string) {
 	c := decided{Thread: a.thread, Message: m.ID, Button: button, By: by, At: time.Now()}
 	if m.Approval != nil {
@@ -394,8 +395,11 @@ func (a *actor) click(ctx context.Context, m message, button, by string) {
 		if c.Outcome = out.Outcome; err != nil {
 			c.Outcome = err.Error()
 		}
-		again := passing(err) || out.Outcome == "unconfirmed"
-		if !again || pause(ctx, 300*time.Millisecond) != nil {
+		anew := err == nil && out.Outcome == "unconfirmed"
+		if anew {
+			body["client_id"] = crand.Text()
+		}
+		if !anew && !passing(err) || pause(ctx, 300*time.Millisecond) != nil {
 			break
 		}
 	}

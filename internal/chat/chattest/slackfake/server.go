@@ -38,6 +38,8 @@ type Options struct {
 	RetryAfter []time.Duration
 	// PingEvery is the time between two pings; 0 is 5 s.
 	PingEvery time.Duration
+	// Ahead is by how much Slack's clock is ahead of this machine's, which may be wrong.
+	Ahead time.Duration
 	// OrgWide makes the installation one for a whole organisation.
 	OrgWide bool
 }
@@ -257,6 +259,13 @@ func (s *Server) Fail(method string, f Failure) {
 	s.failures[method] = append(s.failures[method], &f)
 }
 
+// Recover ends the failures of a method that were still to come.
+func (s *Server) Recover(method string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.failures, method)
+}
+
 // Calls are the calls of a method so far; of all methods when it is empty.
 func (s *Server) Calls(method string) []Call {
 	s.mu.Lock()
@@ -366,7 +375,7 @@ func (s *Server) find(channel, ts string) *Message {
 
 // nextTS is the time as a timestamp that no other message has.
 func (s *Server) nextTS() string {
-	s.lastTS = max(s.lastTS+1, time.Now().UnixMicro())
+	s.lastTS = max(s.lastTS+1, time.Now().Add(s.opt.Ahead).UnixMicro())
 	return fmt.Sprintf("%d.%06d", s.lastTS/1e6, s.lastTS%1e6)
 }
 
@@ -377,6 +386,7 @@ func (s *Server) nextID(kind string) string {
 
 // serve is the Web API: token, rate, scope, then the method.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Date", time.Now().Add(s.opt.Ahead).UTC().Format(http.TimeFormat))
 	method := r.PathValue("method")
 	args, token, err := arguments(r)
 	if err != nil {
