@@ -256,7 +256,7 @@ func restores(ctx context.Context, store *snapshot.Store, ref, temp string, befo
 }
 
 // benchFork compares a fork, from the command that asks for it to the end of the
-// first command in it, with a restore of the same files.
+// first command in it, with a restore of the same files, turn by turn.
 func benchFork(ctx context.Context, e *process.Env, _ benchOptions) (m measurement, err error) {
 	m.what = "restore"
 	s, err := startStack(ctx, e)
@@ -275,20 +275,17 @@ func benchFork(ctx context.Context, e *process.Env, _ benchOptions) (m measureme
 	if err != nil {
 		return m, err
 	}
-	for range benchSnapshots {
-		took, err := s.fork(ctx, thread)
-		if err != nil {
-			return m, err
-		}
-		m.samples = append(m.samples, took)
-	}
 	blobs, err := blob.Open(ctx, s.config.Blob.URL)
 	if err != nil {
 		return m, err
 	}
 	defer func() { err = errors.Join(err, blobs.Close()) }()
 	store := &snapshot.Store{Blobs: blobs, State: filepath.Join(s.temp, "state")}
-	m.yardstick, err = restores(ctx, store, ref, s.temp, func() error { return nil })
+	m.yardstick, err = restores(ctx, store, ref, s.temp, func() error {
+		took, err := s.fork(ctx, thread)
+		m.samples = append(m.samples, took)
+		return err
+	})
 	return m, err
 }
 

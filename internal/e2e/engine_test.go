@@ -74,6 +74,41 @@ func TestEngineDies(t *testing.T) {
 	once(t, th)
 }
 
+// A command in the background ends when its session moves, which is said, in either
+// direction; its files come along, and it changes none afterwards.
+func TestSwitchEndsBackground(t *testing.T) {
+	t.Parallel()
+	if !bubblewrapWorks() {
+		t.Skip("bubblewrap does not work here")
+	}
+	d, _ := dockerDev(t)
+	d.up(t)
+	ada := d.as("ada")
+	const beating = "while :; do echo x >> beats; sleep 0.2; done"
+	id := ada.opens(t, "```interactive yield=300\n"+beating+"\n```")
+	for i, to := range []string{"local", "docker"} {
+		turn := 2*i + 1
+		if i > 0 {
+			ada.says(t, id, "```interactive yield=300\n"+beating+"\n```")
+		}
+		ada.seesIn(t, 2*within, id, "it runs in the background", func(th thread) bool {
+			return strings.HasPrefix(th.turn(turn).Text, "Done") && command(th.calls(turn)).State == "running"
+		})
+		ada.says(t, id, "/agent switch "+to)
+		th := ada.seesIn(t, 2*within, id, "it has moved", func(th thread) bool {
+			return th.said("Moved to "+to+" by @ada") && command(th.calls(turn)).State == "cancelled"
+		})
+		require.True(t, th.said("Ended in the background: `"+beating+"`."))
+		require.Contains(t, command(th.calls(turn)).Note, "ended: moved to "+to)
+		c := ada.does(t, id, turn+1, "wc -l < beats; sleep 1; wc -l < beats")
+		ran(t, c)
+		n := strings.Fields(ada.output(t, c.ID, "stdout", 0))
+		require.Len(t, n, 2)
+		require.NotEqual(t, "0", n[0], "its files came along")
+		require.Equal(t, n[0], n[1], "nothing writes any more")
+	}
+}
+
 // command is the first of a turn's calls that a model asked for; none yet is empty.
 func command(calls []call) call {
 	for _, c := range calls {

@@ -173,6 +173,7 @@ func (s *session) attach(ctx workflow.Context, b *Background) workflow.Future {
 // follow notes the command's end, or leaves it running for the next run.
 func (s *session) follow(ctx workflow.Context, b *Background, f workflow.Future) {
 	s.following++
+	on := s.st.Sandbox.Generation
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		defer func() { s.following-- }()
 		for {
@@ -182,14 +183,15 @@ func (s *session) follow(ctx workflow.Context, b *Background, f workflow.Future)
 			}
 			var res ToolResult
 			err := f.Get(ctx, &res)
-			if again := notTakenUp(err) || outOfAttempts(err); again && s.st.Sandbox != nil {
-				if outOfAttempts(err) {
-					s.waitFor(ctx, err, &b.patience, func() bool { return b.Why == "" && !s.draining })
-				}
+			if outOfAttempts(err) {
+				s.waitFor(ctx, err, &b.patience, func() bool { return b.Why == "" && !s.draining })
 				if s.draining {
 					return
 				}
 				b.patience.forGood = b.patience.forGood || b.Why != ""
+			}
+			// Elsewhere it would be run again.
+			if sb := s.st.Sandbox; (notTakenUp(err) || outOfAttempts(err)) && sb != nil && sb.Generation == on {
 				f = s.attach(ctx, b)
 				continue
 			}

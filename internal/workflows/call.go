@@ -414,6 +414,11 @@ func (s *session) start(ctx workflow.Context, c *Call) {
 // it, or the run drains: then the exec is left running for the next run.
 func (s *session) runTool(ctx workflow.Context, c *Call) {
 	sb, j := *s.st.Sandbox, c.Judgement
+	if c.Started && c.On != 0 && c.On != sb.Generation {
+		s.lostWith(ctx, c, "The sandbox that it began in is gone.")
+		return
+	}
+	c.On = sb.Generation
 	in := RunInput{
 		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, ExecID: c.execID(),
 		Digest: j.Digest, Timeout: j.Timeout, Attach: c.Started, Running: s.ref(c), Inline: s.st.Turn.inline(),

@@ -186,6 +186,37 @@ func TestHostLost(t *testing.T) {
 	})
 }
 
+// What ran in the background on a host that is dead may have finished: its end is
+// said to be unknown, and it runs nowhere else.
+func TestHostLostUnderBackground(t *testing.T) {
+	t.Parallel()
+	acrossOf(t, []int{0, 1, 3}, quickly, func(t *testing.T, w *world) {
+		w.host = "h1"
+		w.up("h1")
+		w.ask("write a")
+		w.awaitRest(1)
+		w.say("101", "ada", "bg block serve")
+		w.awaitRest(2)
+		w.down("h1")
+		w.mu.Lock()
+		w.host = "h2"
+		w.mu.Unlock()
+		w.up("h2")
+		w.say("102", "ada", "write b")
+		require.Equal(t, workflows.OutcomeRecorded, w.click(w.awaitApproval("approval-1"), "grace", workflows.VerdictApprove).Outcome)
+		w.noticed("What became of `block serve`, which ran in the background, is not known: its host is gone. It is not run again.")
+		w.awaitTurn(3, workflows.TurnDone)
+		v := w.awaitCall("turn-2", workflows.CallUnknown)
+		require.Empty(t, v.Running)
+		w.let("block serve")
+		w.up("h1")
+		w.say("103", "ada", "write c")
+		w.awaitTurn(4, workflows.TurnDone)
+		require.Equal(t, []string{"write b", "write c"}, w.ranOn("h2", 2))
+		require.Equal(t, []string{"write a", "block serve"}, w.ranOn("h1", 1))
+	})
+}
+
 // A host that comes back while people are asked has the session's files: it goes
 // on there, and the request is withdrawn.
 func TestHostComesBack(t *testing.T) {

@@ -208,8 +208,11 @@ type Call struct {
 	// Approval is the ID of the request that holds the call.
 	Approval string `json:"approval,omitempty"`
 	// Started is true once an exec was asked for: from then on it is attached to.
-	Started bool    `json:"started,omitempty"`
-	Output  TextRef `json:"output,omitzero"`
+	Started bool `json:"started,omitempty"`
+	// On is the generation of the sandbox in which it began: it is attached to there,
+	// and nowhere else.
+	On     int     `json:"on,omitempty"`
+	Output TextRef `json:"output,omitzero"`
 	// OutputRef is where the whole output is found.
 	Result *ToolResult `json:"result,omitempty"`
 	// YieldAt is when a shell call goes to the background; Yielded says that it has.

@@ -202,17 +202,14 @@ func TestHalfIsNotAdopted(t *testing.T) {
 	s := r.open(t, spec)
 	run(t, s, "echo kept > file")
 	c, api := r.container(t), newClient(t, r.host)
-	// The container never had its name.
-	e, err := api.ContainerExecCreate(t.Context(), c.ID, container.ExecOptions{User: "0:0", Cmd: []string{"rm", "/countersign/named"}})
-	require.NoError(t, err)
-	require.NoError(t, api.ContainerExecStart(t.Context(), e.ID, container.ExecStartOptions{}))
+	r.asRoot(t, "rm /countersign/named") // the container never had its name
 	require.NoError(t, s.Release(t.Context()))
 	require.NoError(t, api.ContainerRemove(t.Context(), c.ID, container.RemoveOptions{}))
 	require.Len(t, r.volumes(t), 3)
 
 	existing := spec
 	existing.Existing = true
-	_, err = r.Open(t.Context(), existing)
+	_, err := r.Open(t.Context(), existing)
 	require.ErrorIs(t, err, sandbox.ErrGone)
 	require.Empty(t, run(t, r.open(t, spec), "ls").stdout)
 }

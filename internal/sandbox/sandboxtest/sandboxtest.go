@@ -69,7 +69,7 @@ func Run(t *testing.T, f Fixture) {
 		"StopReachesAll": testStopReachesAll, "StopOnlyOne": testStopOnlyOne, "BackgroundEnds": testBackgroundEnds, "Timeout": testTimeout,
 		"OutputLimit": testOutputLimit, "Stdin": testStdin, "StdinOnce": testStdinOnce, "StdinInterrupt": testStdinInterrupt, "StdinFrozen": testStdinFrozen, "NoStdin": testNoStdin, "BigOutput": testBigOutput,
 		"BinaryOutput": testBinaryOutput, "OddArguments": testOddArguments, "Refusals": testRefusals,
-		"Environment": testEnvironment, "Cwd": testCwd, "Freeze": testFreeze, "NoExec": testNoExec, "StopBeforeStart": testStopBeforeStart,
+		"Environment": testEnvironment, "Cwd": testCwd, "Freeze": testFreeze, "FrozenSnapshot": testFrozenSnapshot, "NoExec": testNoExec, "StopBeforeStart": testStopBeforeStart,
 		"Files": testFiles, "ReadDir": testReadDir, "Change": testChange, "ChangeUndone": testChangeUndone, "Links": testLinks, "Outside": testOutside, "Glob": testGlob,
 		"Isolation": testIsolation, "EnvironIsNotListed": testEnvironIsNotListed, "RecordNotForged": testRecordNotForged, "OutputNotTruncated": testOutputNotTruncated,
 		"Network": testNetwork, "NoNetwork": testNoNetwork,
