@@ -22,9 +22,10 @@ const (
 // costs as much as the command's own two events, on every side.
 const cardWait = 150 * time.Millisecond
 
-// gatherProgress is how long an edit that only shows progress waits for more of it. It
-// is no event in history; an edit is several, on every side.
-const gatherProgress = 100 * time.Millisecond
+// gatherFor is how long an edit waits for what is likely to come next: more progress,
+// or the end of a command that was approved. It is no event in history; an edit is
+// several, on every side.
+const gatherFor = 100 * time.Millisecond
 
 // edit is the one edit of a message that may be in flight.
 type edit struct {
@@ -189,13 +190,9 @@ func (s *session) editLoop(ctx workflow.Context, p *Post) {
 		ectx, cancel := workflow.WithCancel(ctx)
 		p.edit = edit{active: true, cancel: cancel, refreshing: p.View.Live()}
 		ectx = postOptions(ectx, s.st.Thread.EditQueue(), p.priority(), s.id)
-		gather := time.Duration(0)
-		if p.priority() == priorityProgress {
-			gather = gatherProgress
-		}
 		var res PostResult
 		err := workflow.ExecuteActivity(ectx, ActivityEditMessage, EditInput{
-			WorkflowID: s.id, Thread: s.st.Thread, Key: p.View.Key, Ref: p.Ref, Gather: gather,
+			WorkflowID: s.id, Thread: s.st.Thread, Key: p.View.Key, Ref: p.Ref, Gather: p.gather(),
 		}).Get(ectx, &res)
 		cancel()
 		switch {
@@ -226,6 +223,15 @@ func (p *Post) priority() int {
 		return priorityState
 	}
 	return priorityProgress
+}
+
+// gather is how long an edit of the message waits for more. Who clicked has his answer
+// by then.
+func (p *Post) gather() time.Duration {
+	if a := p.View.Approval; p.priority() == priorityProgress || a != nil && a.State == ApprovalApproved {
+		return gatherFor
+	}
+	return 0
 }
 
 // isErrType reports whether err is an application error of the given type.

@@ -224,7 +224,7 @@ func (w *world) editMessage(ctx context.Context, in workflows.EditInput) (workfl
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key := in.WorkflowID + "#" + in.Key
-	if v.Kind == workflows.KindApproval && in.Gather != 0 {
+	if a := v.Approval; a != nil && in.Gather != 0 && a.State != workflows.ApprovalApproved && a.State != workflows.ApprovalChanged {
 		w.t.Errorf("the edit of %s waits for %s", key, in.Gather)
 	}
 	if w.posts[key].Version > v.Version {
