@@ -55,7 +55,7 @@ func (s *session) Start(ctx context.Context, spec sandbox.ExecSpec) error {
 	case code == codeNoDir:
 		return sandbox.Refuse(fmt.Sprintf("The working directory %s does not exist.", cwd))
 	case code != 0:
-		return fmt.Errorf("starting a command: %w: its record cannot be written", sandbox.ErrUnavailable)
+		return noRoom("starting a command", "its record cannot be written")
 	}
 	return nil
 }

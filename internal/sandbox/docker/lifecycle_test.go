@@ -143,6 +143,21 @@ func TestExitBeingWritten(t *testing.T) {
 	require.Equal(t, "begun\nover\n", got.stdout)
 }
 
+// A command whose record cannot be written does not run, and may be tried again.
+func TestNoRoomForRecords(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.open(t, sandbox.Spec{})
+	r.asRoot(t, "mv /countersign/execs /countersign/aside && : > /countersign/execs")
+	spec := sandbox.ExecSpec{ID: newID(), Command: "echo ran >> log; cat log"}
+	err := s.Start(t.Context(), spec)
+	require.ErrorIs(t, err, sandbox.ErrUnavailable)
+	require.ErrorContains(t, err, "its record cannot be written")
+	r.asRoot(t, "rm /countersign/execs && mv /countersign/aside /countersign/execs")
+	require.NoError(t, s.Start(t.Context(), spec))
+	require.Equal(t, "ran\n", await(t, s, spec.ID).stdout)
+}
+
 // asRoot runs a command in the rig's container beside its harness.
 func (r rig) asRoot(t *testing.T, command string) {
 	t.Helper()

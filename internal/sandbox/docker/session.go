@@ -105,7 +105,7 @@ func (s *session) hello(ctx context.Context, named bool) (bool, error) {
 // lacks is for an image that seems to have not what a sandbox needs.
 func (s *session) lacks(what string) error {
 	if s.proven.Load() {
-		return fmt.Errorf("reaching the sandbox: %w: nothing more can be started in it", sandbox.ErrUnavailable)
+		return noRoom("reaching the sandbox", "nothing more can be started in it")
 	}
 	return unusable(s.image, "it has "+what)
 }
@@ -123,7 +123,13 @@ func (s *session) ask(ctx context.Context, doing, verb string, args ...string) (
 // badAnswer is for an exit code that a request does not have unless the container
 // is out of processes, memory or disk.
 func badAnswer(doing string, code int) error {
-	return fmt.Errorf("%s: %w: it has no room left to answer (exit code %d)", doing, sandbox.ErrUnavailable, code)
+	return noRoom(doing, fmt.Sprintf("it has no room left to answer (exit code %d)", code))
+}
+
+// noRoom is for a sandbox that cannot do what it always can.
+func noRoom(doing, why string) error {
+	return sandbox.Unavailable("The Docker sandbox has no room left: the engine's disk is full, or the sandbox is out of processes or memory. "+
+		"Free some space on the engine, or stop what runs in the sandbox.", fmt.Errorf("%s: %s", doing, why))
 }
 
 const (
