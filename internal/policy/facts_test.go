@@ -16,8 +16,12 @@ func TestFactsDecideWherePathsLead(t *testing.T) {
 		return policy.Facts{Files: map[string]policy.FileFact{from: {Exists: true, IsDir: true, Resolved: to}}}
 	}
 	gitConfig := func(text string) policy.Facts {
-		return policy.Facts{Files: map[string]policy.FileFact{"/workspace/.git/config": {Exists: true, Head: []byte(text)}}}
+		return gitFacts("/workspace/.git/config", text)
 	}
+	gitDir := func(path, text string) policy.Facts {
+		return gitFacts("/workspace/.git/config", "[core]\n\tbare = false\n", path, text)
+	}
+	const evil = "[filter \"x\"]\n\tclean = ./x\n"
 	for _, tc := range []struct {
 		name, command string
 		facts         policy.Facts
@@ -57,6 +61,28 @@ func TestFactsDecideWherePathsLead(t *testing.T) {
 		{"git below such a repository", "cd sub/dir && git diff", gitConfig("[diff]\n\texternal = ./x\n"), policy.Risky},
 		{"git in such a directory", "git -C sub diff", gitConfig("[diff]\n\texternal = ./x\n"), policy.Risky},
 		{"a new branch in such a repository", "git switch -c x", gitConfig("[core]\n\tpager = ./x\n"), policy.Risky},
+		{"git with two sections in a line", "git diff", gitConfig("[a][filter \"x\"]clean = ./x\n"), policy.Risky},
+		{"git with a section after an odd one", "git diff", gitConfig("[a \"]\"][filter \"x\"]clean = ./x\n"), policy.Risky},
+		{"git with a comment that seems to go on", "git diff", gitConfig("# x \\\n" + evil), policy.Risky},
+		{"git with a value that seems to go on", "git diff", gitConfig("[a]\nb = c\\\\\n" + evil), policy.Risky},
+		{"git with a mark at the file's beginning", "git diff", gitConfig("\ufeff" + evil), policy.Risky},
+		{"git with settings that git refuses", "git diff", gitConfig("[core]\n\tx = \"\n"), policy.Risky},
+		{"git with long settings", "git diff", gitConfig("#" + strings.Repeat("x", 64<<10)), policy.Risky},
+		{"git with a tool at the other end", "git log", gitConfig("[remote \"origin\"]\n\tuploadpack = ./x\n"), policy.Risky},
+		{"git with merges done again", "git show", gitConfig("[log]\n\tdiffMerges = remerge\n"), policy.Risky},
+		{"git with plain words in quotes", "git diff", gitConfig("[core]\r\n\tpager = \"less\" ; as ever\r\n\tbare\n[user]\n\tname = \"A # B\" \\\n\tC"), policy.Safe},
+		{"git with settings for one tree", "git diff", gitDir("/workspace/.git/config.worktree", evil), policy.Risky},
+		{"git with harmless settings for one tree", "git diff", gitDir("/workspace/.git/config.worktree", "[core]\n\tsparseCheckout = true\n"), policy.Safe},
+		{"git with settings elsewhere", "git diff", gitDir("/workspace/.git/commondir", "../g\n"), policy.Risky},
+		{"git in a repository that is elsewhere", "git diff", gitFacts("/workspace/.git", "gitdir: g\n", "/workspace/g/config", ""), policy.Risky},
+		{"git in a submodule", "cd sub && git diff", gitFacts("/workspace/sub/.git", "gitdir: ../.git/modules/sub\n", "/workspace/.git/modules/sub/config", "[core]\n"), policy.Safe},
+		{"git in a submodule with a filter", "cd sub && git diff", gitFacts("/workspace/sub/.git", "gitdir: ../.git/modules/sub\n", "/workspace/.git/modules/sub/config", evil), policy.Risky},
+		{"git in a submodule of another name", "cd sub && git diff", gitFacts("/workspace/sub/.git", "gitdir: ../.git/modules/x\n", "/workspace/.git/modules/x/config", "[core]\n"), policy.Risky},
+		{"git in a submodule that is not there", "cd sub && git diff", gitFacts("/workspace/sub/.git", "gitdir: ../.git/modules/sub\n"), policy.Risky},
+		{"git in a repository without a tree", "cd x && git show", gitFacts("/workspace/x/HEAD", "ref: refs/heads/main\n", "/workspace/x/config", evil), policy.Risky},
+		{"git by a link that leads out", "git diff", policy.Facts{Files: map[string]policy.FileFact{"/workspace/.git": {Exists: true, IsDir: true, Resolved: "/tmp/g"}}}, policy.Risky},
+		{"git where nothing was looked at", "git diff", policy.Facts{Files: map[string]policy.FileFact{"/workspace/a": {Exists: true}}}, policy.Risky},
+		{"git where nothing is", "git diff", gitFacts(), policy.Safe},
 		{"a mode that closes a file", "chmod a-x run", policy.Facts{Files: map[string]policy.FileFact{"/workspace/run": {Exists: true}}}, policy.Write},
 		{"a mode that closes a directory", "chmod 644 src", policy.Facts{Files: map[string]policy.FileFact{"/workspace/src": {Exists: true, IsDir: true}}}, policy.Risky},
 		{"a patch that is known", "patch -p1 < fix.diff", policy.Facts{Files: map[string]policy.FileFact{"/workspace/fix.diff": {Exists: true, Head: []byte("--- a/x.go\n+++ b/x.go\n@@ -1 +1 @@\n-a\n+b\n")}}}, policy.Write},
@@ -68,6 +94,21 @@ func TestFactsDecideWherePathsLead(t *testing.T) {
 			require.Equal(t, tc.want, v.Tier, "%q: %s", tc.command, v.Summary())
 		})
 	}
+}
+
+// gitFacts are those of a workspace where of all that git looks at only these files
+// are there, each with its content.
+func gitFacts(files ...string) policy.Facts {
+	f := policy.Facts{Files: map[string]policy.FileFact{}}
+	for _, command := range []string{"git diff", "cd sub/dir && git diff", "cd x && git show"} {
+		for _, p := range policy.Default().Needs(command, sandbox()).Heads {
+			f.Files[p] = policy.FileFact{Resolved: p}
+		}
+	}
+	for i := 0; i < len(files); i += 2 {
+		f.Files[files[i]] = policy.FileFact{Exists: true, Resolved: files[i], Head: []byte(files[i+1])}
+	}
+	return f
 }
 
 func TestNeedsNameWhatMatters(t *testing.T) {

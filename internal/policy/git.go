@@ -167,6 +167,14 @@ func (c *call) gitCommand(sp *spec, p parsed) {
 			f(c, p)
 		}
 	}
+	if p.has("--remerge-diff") {
+		c.raise(Risky, "%s merges once more, by programs that the repository's settings name", c.by())
+	}
+	for _, w := range p.values("--diff-merges") {
+		if !w.lit || in(gitRemerge, w.text) {
+			c.raise(Risky, "%s shows merges by `%s`, by which programs of the repository's settings may run", c.by(), w.show())
+		}
+	}
 	if sp.attr("gitcontent") {
 		for _, w := range p.operands {
 			if i := strings.IndexByte(w.text, ':'); w.lit && i > 0 {

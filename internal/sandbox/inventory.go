@@ -10,26 +10,27 @@ import (
 	"strings"
 	"time"
 
+	"github.com/countersign/countersign/internal/sandbox/evidence"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
 // workScript says, a line each, what no remote has of the repositories in the
-// workspace and right below it. Git runs nothing that their configuration names,
-// and writes nothing.
+// workspace and right below it. Nobody has allowed it, so git runs nothing that their
+// configuration names, and writes nothing: where a status would run a filter, it is
+// left out, and so is what is uncommitted within a submodule.
 const workScript = `command -v git >/dev/null 2>&1 || exit 0
-git() { GIT_OPTIONAL_LOCKS=0 command git -c core.fsmonitor=false -c core.hooksPath=/dev/null -c safe.directory='*' "$@"; }
-for repo in . */; do
+` + evidence.Git + `for repo in . */; do
 	repo=${repo%/} in=
 	[ -e "$repo/.git" ] || continue
 	[ "$repo" = . ] || in=" in $repo"
 	(
-		cd "$repo" && [ "$(git rev-parse --is-inside-work-tree 2>/dev/null)" = true ] || exit 0
-		echo "uncommitted $(git status --porcelain 2>/dev/null | wc -l)"
-		git for-each-ref --format='%(refname:short)' refs/heads 2>/dev/null | head -n 50 | while IFS= read -r branch; do
-			n=$(git rev-list --count "refs/heads/$branch" --not --remotes 2>/dev/null) || continue
+		cd "$repo" && [ "$(g rev-parse --is-inside-work-tree)" = true ] || exit 0
+		! quiet || echo "uncommitted $(g status --porcelain --ignore-submodules=dirty | wc -l)"
+		g for-each-ref --format='%(refname:short)' refs/heads | head -n 50 | while IFS= read -r branch; do
+			n=$(g rev-list --count "refs/heads/$branch" --not --remotes) || continue
 			[ "$n" = 0 ] || echo "unpushed $n on $branch$in"
 		done
-	)
+	) 2>/dev/null
 done`
 
 // inventoryScript says, a line each, what a destroy would lose.

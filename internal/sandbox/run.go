@@ -176,10 +176,11 @@ func (r *run) asJudged(ctx context.Context) (c act, changed string, err error) {
 }
 
 // lookOnly is the environment of commands that were judged to read only: git
-// runs no hook, no pager and no file system monitor for them.
+// runs no hook, no pager and no file system monitor for them, and what a partial
+// clone lacks it does not fetch, which would run what the repository's settings name.
 func lookOnly() map[string]string {
 	return map[string]string{
-		"GIT_PAGER": "cat", "GIT_OPTIONAL_LOCKS": "0", "GIT_CONFIG_COUNT": "2",
+		"GIT_PAGER": "cat", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_CONFIG_COUNT": "2",
 		"GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "false",
 		"GIT_CONFIG_KEY_1": "core.hooksPath", "GIT_CONFIG_VALUE_1": "/dev/null",
 	}

@@ -195,6 +195,7 @@ func TestTalkOnce(t *testing.T) {
 	b.eventually("it is ready", func() bool { return b.log(b.to.ExecID, "stdout") == "ready\n" })
 	b.to.Stdout = int64(len("ready\n"))
 	in := b.input("once\n")
+	b.eventually("it is answered", func() bool { return b.run(in).Output.Text == "running|false||got once\n|" })
 	for i := range 3 {
 		if i == 2 {
 			in.Running.Asked, in.Digest = true, "another"

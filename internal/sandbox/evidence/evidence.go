@@ -76,11 +76,15 @@ func (p Plan) Script(found map[string][]string) string {
 	return prelude + b.String()
 }
 
-// prelude makes git quiet and harmless: `quiet` fails where the configuration
-// names a program that a look would run, be it a filter, a driver or a monitor.
-const prelude = `exec 2>/dev/null
-set -f
-export LC_ALL=C GIT_OPTIONAL_LOCKS=0 GIT_NO_LAZY_FETCH=1 GIT_ALLOW_PROTOCOL=none GIT_TERMINAL_PROMPT=0
+// prelude is for scripts that print words only.
+const prelude = "exec 2>/dev/null\nset -f\n" + Git
+
+// Git is the beginning of a script that looks at repositories, whoever wrote their
+// configuration: with g git changes nothing and talks to nobody, and quiet fails
+// where the configuration names a program that a look would run, be it a filter, a
+// driver or a monitor. Submodules have a configuration of their own: g must be told
+// to leave them alone.
+const Git = `export LC_ALL=C GIT_OPTIONAL_LOCKS=0 GIT_NO_LAZY_FETCH=1 GIT_ALLOW_PROTOCOL=none GIT_TERMINAL_PROMPT=0
 g() { git --no-pager -c core.fsmonitor=false -c core.hooksPath=/dev/null -c core.untrackedCache=false -c diff.autoRefreshIndex=false -c safe.directory='*' "$@"; }
 quiet() {
 	g rev-parse --is-inside-work-tree >/dev/null || return 1
