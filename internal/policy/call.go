@@ -200,6 +200,9 @@ func (s *scope) run(ws []word, in flow, o runOpts) flow {
 	default:
 		c.lookup(name.text, o)
 	}
+	if in.sent {
+		c.sentInput()
+	}
 	s.j.applyRules(c, mark)
 	if s.j.cur == Safe && !c.silent {
 		s.raise(Safe, "%s only reads", c.by())

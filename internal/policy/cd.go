@@ -23,6 +23,9 @@ func runCd(c *call) {
 	}
 	s := c.s
 	c.out = flow{known: true}
+	if s.j.sent {
+		c.sentCd(append(args, word{})[0])
+	}
 	if stay {
 		s.pushOnly(args)
 		return

@@ -383,8 +383,11 @@ func (c *call) sqlText(t string) {
 }
 
 // runCalc judges bc and dc, whose "!" runs commands.
-func runCalc(c *call, _ *spec, _ parsed) {
+func runCalc(c *call, _ *spec, p parsed) {
 	if c.name == "dc" {
+		if len(p.operands) > 0 {
+			c.raise(Risky, "%s runs what `%s` holds", c.by(), p.operands[0].show())
+		}
 		for _, w := range c.args {
 			if strings.Contains(w.text, "!") || !w.lit {
 				c.raise(Risky, "%s may run a command", c.by())

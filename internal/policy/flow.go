@@ -47,6 +47,7 @@ type flow struct {
 	text   string // all of it, when known
 	known  bool
 	none   bool   // nothing is connected
+	sent   bool   // is what a running shell reads its own commands from
 	net    bool   // comes from the network
 	secret bool   // may hold credentials
 	opaque bool   // was decoded or decrypted from something unreadable

@@ -139,30 +139,6 @@ func (j *judge) otherStdin(name, text string) {
 	c.sqlText(text)
 }
 
-// shellStdin judges text for a running shell, whose directory, variables and
-// functions are not known.
-func (j *judge) shellStdin(name, text string) {
-	line, whole := strings.CutSuffix(text, "\n")
-	if text != "" && (!whole || strings.HasSuffix(line, "\\")) {
-		j.raise(0, Risky, "the text does not end its last line, so what comes next is part of it")
-	}
-	if !j.readable(text) {
-		return
-	}
-	j.sent = true
-	s := j.newScope()
-	s.loseCwd()
-	lang := ShellBash
-	if name != "bash" {
-		lang = ShellSh
-	}
-	s.runScript(text, scriptOpts{what: "`" + name + "`", lang: lang, same: lang == s.lang})
-	s.uncalled()
-	if j.tier == Write {
-		j.raise(0, Risky, "where this writes cannot be told: links on the way are not looked at")
-	}
-}
-
 func (p *Policy) newJudge(env Env, facts Facts) *judge {
 	if env.Shell == "" {
 		env.Shell = ShellBash

@@ -133,6 +133,9 @@ func (s *scope) redirIn(r *syntax.Redirect) flow {
 	if w.psub != nil {
 		return *w.psub
 	}
+	if s.j.sent && (!w.lit || devicePath(w.text)) {
+		s.raise(Risky, "a redirection may lead to what the shell is sent next")
+	}
 	if !w.lit && !w.flat {
 		return flow{}
 	}
@@ -181,6 +184,9 @@ func (s *scope) duplicate(io *redirections, r *syntax.Redirect, fd string) {
 	if w.num || (w.lit && w.text != "" && strings.Trim(strings.TrimSuffix(w.text, "-"), "0123456789") == "") {
 		if r.Op == syntax.DplOut && (fd == "" || fd == "1") && w.is("2") {
 			io.toErr = true
+		}
+		if r.Op == syntax.DplIn && s.j.sent && !w.is("-") {
+			s.raise(Risky, "a redirection may lead to what the shell is sent next")
 		}
 		if r.Op == syntax.DplIn && (fd == "" || fd == "0") && !w.is("0") {
 			io.in = flow{}

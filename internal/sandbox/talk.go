@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 	"time"
 
@@ -120,11 +121,21 @@ func (t talk) what(session string) string {
 
 // reader is who gets text that is sent to a running command. Where people had to
 // allow earlier text, a shell may have started anything that now reads instead
-// of it.
+// of it. One that was started elsewhere than in the workspace names its files from
+// there.
 func (a *Activities) reader(ref workflows.SandboxRef, shell workflows.ShellArgs, to *workflows.RunningExec) policy.Reader {
 	r := a.cfg.Gate.Reader(shell.Command, policy.Shell(ref.Shell))
-	r.Script, r.Terminal = r.Script && !to.Asked, shell.TTY
+	r.Script, r.Terminal = r.Script && !to.Asked && within(ref.Root, shell.Cwd), shell.TTY
 	return r
+}
+
+// within reports whether a command's directory, by its name, is in the workspace.
+func within(root, cwd string) bool {
+	if !path.IsAbs(cwd) {
+		cwd = root + "/" + cwd
+	}
+	cwd = path.Clean(cwd)
+	return cwd == root || strings.HasPrefix(cwd, root+"/")
 }
 
 func (a *Activities) shellArgs(ctx context.Context, call workflows.ToolCall) (workflows.ShellArgs, error) {

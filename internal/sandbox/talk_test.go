@@ -146,6 +146,8 @@ func TestTalkIsJudged(t *testing.T) {
 	require.Equal(t, "safe", other.judge("ls\n").Tier, "a shell gets a script")
 	other.to.Asked = true
 	require.Equal(t, "risky", other.judge("ls\n").Tier, "what it was made to start may read now")
+	other.to.Asked, other.to.Call = false, toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "bash", YieldTimeMS: 1, Cwd: "sub/../.."})
+	require.Equal(t, "risky", other.judge("ls\n").Tier, "a shell that was started elsewhere names files there")
 	other.to.Asked, other.to.Call = false, toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "bash", TTY: true})
 	require.Equal(t, "risky", other.judge("ls\n").Tier, "a terminal's shell reads keys, and expands its history")
 	require.Equal(t, "forbidden", other.judge("rm -rf /\n").Tier)
