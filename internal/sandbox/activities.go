@@ -348,8 +348,9 @@ func activityError(ctx context.Context, err error) error {
 		return temporal.NewNonRetryableApplicationError("The sandbox and its files are gone from the worker.", workflows.ErrTypeSandboxGone, err)
 	case errors.Is(err, os.ErrPermission):
 		return temporal.NewApplicationError("The worker may not use its sandbox directory.", workflows.ErrTypeSandboxUnavailable, err)
-	case errors.Is(err, errNoSpace):
-		return temporal.NewApplicationError("The worker's disk is full.", workflows.ErrTypeSandboxUnavailable, err)
+	case noSpace(err):
+		return temporal.NewApplicationError("The worker's disk that holds this session's files is full. Free some space on it.",
+			workflows.ErrTypeSandboxUnavailable, err)
 	case errors.Is(err, ErrUnavailable):
 		return temporal.NewApplicationError("The sandbox's backend does not answer.", workflows.ErrTypeSandboxUnavailable, err)
 	}

@@ -90,7 +90,12 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir()}
+	return newRigIn(t, t.TempDir())
+}
+
+func newRigIn(t *testing.T, dir string) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: dir}
 	blobs, err := blob.Open(t.Context(), "file://"+filepath.Join(r.dir, "blobs"))
 	require.NoError(t, err)
 	r.blobs = blobs

@@ -19,6 +19,10 @@ import (
 // what it is the digest of.
 const bindingPrefix = "bindings"
 
+// maxBound is the longest file that a verdict binds by its content: a second's
+// reading. A file with holes may say that it holds any number of bytes.
+const maxBound = 512 << 20
+
 // binding is all that a verdict rests on. Its digest is what an approval binds.
 type binding struct {
 	Tool       string   `json:"tool"`
@@ -86,6 +90,10 @@ func (c *act) bind(ctx context.Context, s Session, ref workflows.SandboxRef, wor
 	}
 	c.heads = map[string][]byte{}
 	for _, p := range sorted(c.verdict.Operands) {
+		if at, err := s.Stat(ctx, p); err == nil && at.Mode.IsRegular() && at.Size > maxBound {
+			return badCall(fmt.Sprintf("%s holds %s. What a command line runs is bound by its content, and of that at most %s are read: run something smaller.",
+				at.Resolved, megabytes(at.Size), megabytes(maxBound)))
+		}
 		digest, err := s.Hash(ctx, p)
 		if fatal(ctx, err) {
 			return err

@@ -264,7 +264,7 @@ func (a *Activities) place(ctx context.Context, s Session, f workflows.FileRef, 
 		default:
 			err := s.WriteFile(ctx, p, data)
 			switch {
-			case err != nil && (fatal(ctx, err) || errors.Is(err, errNoSpace)):
+			case err != nil && (fatal(ctx, err) || noSpace(err)):
 				return out, err
 			case err != nil:
 				out.Problem = "it could not be written to " + workflows.AttachedDir

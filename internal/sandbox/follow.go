@@ -312,6 +312,8 @@ func outcome(st ExecStatus, timeout time.Duration) (Output, workflows.ToolResult
 		o.Note = "ended after " + timeout.String() + ", its time-out"
 	case StateOutputLimit:
 		res.Error = "It was ended: it wrote more than can be kept."
+	case StateOutputLost:
+		res.Error = "It was ended: what it wrote could not be kept. The disk that holds this session's files is full, or fails; free some space on it."
 	case StateCancelled:
 		res.State = workflows.CallCancelled
 		res.Error = "It was stopped while it ran."

@@ -2,13 +2,15 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"syscall"
 
 	"github.com/countersign/countersign/internal/workflows"
 )
 
-const errNoSpace = syscall.ENOSPC
+// noSpace tells that a disk, or what may be had of it, is full.
+func noSpace(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // sessionLock keeps a sandbox's starts apart: between the last look at what a
 // verdict binds and the start of what it allows, nothing else begins.

@@ -31,7 +31,7 @@ func (r *run) patch(ctx context.Context) (workflows.ToolResult, error) {
 		return r.ended(ctx, workflows.ResultChanged, what)
 	}
 	if err := r.s.Change(ctx, changes); err != nil {
-		if ctx.Err() != nil || errors.Is(err, ErrGone) || errors.Is(err, ErrUnavailable) {
+		if ctx.Err() != nil || errors.Is(err, ErrGone) || errors.Is(err, ErrUnavailable) || noSpace(err) {
 			return workflows.ToolResult{}, err
 		}
 		return r.ended(ctx, workflows.CallFailed, "The patch was not applied, no file was changed: the workspace does not take it ("+firstLine(err.Error())+").")

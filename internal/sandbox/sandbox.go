@@ -336,12 +336,13 @@ const (
 	StateRunning State = "running"
 	// StateExited: the command ended by itself, or by a signal of its own.
 	StateExited State = "exited"
-	// StateTimedOut, StateCancelled and StateOutputLimit: it was ended, because its
-	// time was over, because somebody stopped it, because it wrote too much or
-	// what it wrote could not be stored.
+	// StateTimedOut, StateCancelled, StateOutputLimit and StateOutputLost: it was
+	// ended, because its time was over, because somebody stopped it, because it wrote
+	// too much, because what it wrote could not be stored.
 	StateTimedOut    State = "timed_out"
 	StateCancelled   State = "cancelled"
 	StateOutputLimit State = "output_limit"
+	StateOutputLost  State = "output_lost"
 	// StateFailed: it could not be started; nothing of it ran.
 	StateFailed State = "failed"
 	// StateUnknown: it was started, and what became of it is not recorded.

@@ -192,8 +192,10 @@ func stateOf(reason string) (sandbox.State, error) {
 		return sandbox.StateTimedOut, nil
 	case harness.ReasonCancelled:
 		return sandbox.StateCancelled, nil
-	case harness.ReasonOutputLimit, harness.ReasonOutputLost:
+	case harness.ReasonOutputLimit:
 		return sandbox.StateOutputLimit, nil
+	case harness.ReasonOutputLost:
+		return sandbox.StateOutputLost, nil
 	case harness.ReasonFailed:
 		return sandbox.StateFailed, nil
 	}

@@ -10,6 +10,8 @@
 //	run/lock         made first by whoever runs the exec, exclusively
 //	run/self         the script's process while it runs
 //	run/main, init   the command's first process; the init of its namespace
+//	run/code         the exit code, as far as it is known
+//	run/room         becomes the exit file where the disk is full
 //	run/begun        not empty once a namespace is ready for the command
 //	run/reason       why it is being ended; the first reason stays
 //	run/script,      of a spare one: what its namespace is to do, and for how many

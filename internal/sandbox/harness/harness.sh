@@ -299,10 +299,29 @@ status() {
 	while IFS= read -r line; do
 		case $line in *'"exit-code": '*)
 			code=${line#*\"exit-code\": }
-			echo "${code%%[!0-9]*}" >"$run/code"
+			coded "${code%%[!0-9]*}"
 			;;
 		esac
 	done
+}
+
+# reserve makes the files that how the exec ends is written to, so that it can be
+# where the command has filled the disk: what is written over takes no room.
+reserve() {
+	echo '126   ' >"$run/code"
+	printf '%80s\n' '' >"$run/room"
+}
+
+# coded writes down exit code $1.
+coded() { echo "$1 " 1<>"$run/code"; } 2>/dev/null
+
+# reasoned sets $reason to why the command was ended, if it was. One that could not be
+# written down is that the disk is full.
+reasoned() {
+	[ -e "$run/reason" ] || return 1
+	reason=
+	read -r reason <"$run/reason"
+	reason=${reason:-output_lost}
 }
 
 # record writes how the exec ended, until the disk takes it: without this record
@@ -310,7 +329,8 @@ status() {
 # the record does not count.
 record() {
 	tries=600
-	until printf 'code %s\nreason %s\n' "$1" "$2" >"$record/exit"; do
+	until printf 'code %s\nreason %s\n' "$1" "$2" >"$record/exit" ||
+		{ printf 'code %s\nreason %s\n' "$1" "$2" 1<>"$run/room" && mv -f "$run/room" "$record/exit"; }; do
 		# A sandbox that was destroyed needs no record.
 		[ "$tries" -gt 0 ] && [ -d "$run" ] || exit 1
 		tries=$((tries - 1))
@@ -329,6 +349,7 @@ take() {
 	fi
 	set +C
 	identity "$$" >"$run/self"
+	reserve
 	# A caught signal is reset in children, an ignored one would stay ignored.
 	trap : HUP INT QUIT TERM PIPE USR1 USR2
 }
@@ -429,10 +450,7 @@ shared() {
 	kill -s KILL "$guard" 2>/dev/null
 	kill $watch $holder 2>/dev/null
 
-	reason=exited
-	if [ -e "$run/reason" ]; then
-		read -r reason <"$run/reason"
-	fi
+	reasoned || reason=exited
 	record "$code" "$reason"
 }
 
@@ -454,7 +472,7 @@ enclosed() {
 		set -- ${is##*) }
 		[ "$was" != "${20:-}" ] || kill -s KILL "$init" 2>/dev/null
 	fi
-	[ "$code" -lt 128 ] || echo "$code" >"$run/code"
+	[ "$code" -lt 128 ] || coded "$code"
 	true 2>/dev/null >"$run/done"
 }
 
@@ -496,9 +514,8 @@ ended() {
 	kill $watch $holder 2>/dev/null
 	code=126 reason=exited
 	[ -e "$run/code" ] && read -r code <"$run/code"
-	if [ -e "$run/reason" ]; then
-		read -r reason <"$run/reason"
-	elif [ ! -s "$run/begun" ]; then
+	code=${code:-126}
+	if ! reasoned && [ ! -s "$run/begun" ]; then
 		reason=failed # bubblewrap could not set the sandbox up
 	fi
 	record "$code" "$reason"

@@ -108,8 +108,13 @@ func (k *keep) take() bool {
 		return false
 	}
 	_ = lock.Close()
+	_ = put(room, strings.Repeat(" ", 80)+"\n")
 	return put("run/own", "") == nil && put("run/self", identity("self")) == nil
 }
+
+// room is a file that how the exec ends is written to where the command has filled the
+// disk: what is written over takes no room.
+const room = "run/room"
 
 // where is where the record is now, and whether it is an exec's; it is empty where
 // the record is nowhere any more.
@@ -270,11 +275,11 @@ func (k *keep) copy(from *os.File, to string) {
 		k.finish(lost, "KILL")
 	}
 	buf := make([]byte, 64<<10)
-	for room := k.limit; ; {
+	for left := k.limit; ; {
 		n, err := from.Read(buf)
 		if n > 0 && lost == "" {
-			take := min(int64(n), room)
-			room -= take
+			take := min(int64(n), left)
+			left -= take
 			if _, werr := f.Write(buf[:take]); werr != nil {
 				lost = "output_lost"
 			} else if take < int64(n) {
@@ -357,11 +362,15 @@ func (k *keep) record(o outcome) int {
 	reason := "exited"
 	if data, err := os.ReadFile("run/reason"); err == nil {
 		reason = strings.TrimSpace(string(data))
+		if reason == "" {
+			reason = "output_lost" // the disk did not take it
+		}
 	} else if !o.begun {
 		reason = "failed" // bubblewrap could not set the sandbox up
 	}
 	for range recordTries {
-		if put("exit", "code "+strconv.Itoa(o.code)+"\nreason "+reason+"\n") == nil {
+		text := "code " + strconv.Itoa(o.code) + "\nreason " + reason + "\n"
+		if put("exit", text) == nil || over(room, text) == nil && os.Rename(room, "exit") == nil {
 			return 0
 		}
 		if _, err := os.Stat("run"); err != nil {
@@ -373,6 +382,19 @@ func (k *keep) record(o outcome) int {
 }
 
 func put(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }
+
+// over writes a text over the beginning of a file.
+func over(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	if _, err = f.WriteString(text); err != nil {
+		_ = f.Close()
+		return err
+	}
+	return f.Close()
+}
 
 func size(path string) int64 {
 	info, err := os.Stat(path)

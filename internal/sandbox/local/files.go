@@ -230,16 +230,7 @@ func (s *session) WriteFile(_ context.Context, p string, data []byte) error {
 	if err := s.root.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("writing %s: %w", at.abs, err)
 	}
-	temp := path.Join(dir, ".countersign-"+random())
-	err = s.root.WriteFile(temp, data, 0o600)
-	if err == nil {
-		err = s.root.Chmod(temp, mode)
-	}
-	if err == nil {
-		err = s.root.Rename(temp, at.rel)
-	}
-	if err != nil {
-		_ = s.root.Remove(temp)
+	if err := s.replace(at.rel, data, mode); err != nil {
 		return fmt.Errorf("writing %s: %w", at.abs, err)
 	}
 	return nil

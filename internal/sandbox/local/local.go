@@ -302,6 +302,7 @@ func (b *Backend) session(ctx context.Context, name string) (*session, error) {
 		return nil, err
 	}
 	s.sweepSpares()
+	s.sweepWrites()
 	// A worker that died between freezing and thawing left execs frozen.
 	if err := s.thawAll(ctx); err != nil {
 		return nil, err

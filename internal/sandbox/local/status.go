@@ -104,8 +104,10 @@ func (s *session) readExit(record string, st *sandbox.ExecStatus) (bool, error) 
 		st.State = sandbox.StateTimedOut
 	case harness.ReasonCancelled:
 		st.State = sandbox.StateCancelled
-	case harness.ReasonOutputLimit, harness.ReasonOutputLost:
+	case harness.ReasonOutputLimit:
 		st.State = sandbox.StateOutputLimit
+	case harness.ReasonOutputLost:
+		st.State = sandbox.StateOutputLost
 	case harness.ReasonFailed:
 		st.State = sandbox.StateFailed
 	default:

@@ -300,6 +300,14 @@ func TestSquash(t *testing.T) {
 	require.Equal(t, 3, squashed)
 	require.Equal(t, tree(t, dir), tree(t, r.restore(last.Ref)))
 
+	// What the chain held before is nobody's any more: of its layers those are kept
+	// that the last snapshot has.
+	res, err := r.Collect(t.Context(), time.Now().Add(time.Hour), false, func(context.Context) ([]string, error) { return []string{last.Ref}, nil })
+	require.NoError(t, err)
+	require.Equal(t, last.Layers+2, res.Kept, "its layers, its image and that one's settings")
+	require.GreaterOrEqual(t, res.Blobs, 60)
+	require.Equal(t, tree(t, dir), tree(t, r.restore(last.Ref)))
+
 	// When most of it is new a chain begins anew.
 	began := false
 	for i := range 10 {
