@@ -157,12 +157,16 @@ func (w *world) guarded() {
 	w.t.Helper()
 	type message struct {
 		Mentions map[string][]string `json:"allowed_mentions"`
+		Flags    int                 `json:"flags"`
 	}
 	for _, c := range w.fake.Calls("") {
 		var m message
 		switch c.Route {
 		case "POST /channels/{channel}/messages", "PATCH /channels/{channel}/messages/{message}", "POST /webhooks/{app}/{token}", "PATCH /webhooks/{app}/{token}/messages/{message}":
 			require.NoError(w.t, json.Unmarshal(c.Body, &m), c.Route)
+			if c.Route == "POST /channels/{channel}/messages" {
+				require.NotZero(w.t, m.Flags&flagNoPreviews, "links in it make previews: %s", c.Body)
+			}
 		case "POST /interactions/{interaction}/{token}/callback":
 			var first struct {
 				Type int     `json:"type"`
