@@ -112,3 +112,50 @@ func TestForgedRequests(t *testing.T) {
 	}
 	require.Len(t, w.sessions.Asked("Decide"), 1)
 }
+
+// TestOutsidersDoNotDrive: who is no full member of the server drives nothing and is
+// shown nothing; that they are none goes along with their decisions.
+func TestOutsidersDoNotDrive(t *testing.T) {
+	t.Parallel()
+	const eve = "1000000000000000066"
+	for name, c := range map[string]struct{ pending, guest, allowed bool }{
+		"not screened":        {pending: true},
+		"a guest":             {guest: true},
+		"a guest, by setting": {guest: true, allowed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, setup{config: func(cfg *Config) { cfg.AllowGuests = c.allowed }, before: func(w *world) {
+				w.fake.AddUser(discordfake.User{ID: eve, Name: "eve"})
+				w.fake.AddMember(guild, eve, oncall)
+				w.fake.Screen(guild, eve, c.pending, c.guest)
+			}})
+			s := w.session()
+			card := w.approval(s, nil)
+			turn := w.turn(s, 5)
+			w.click(eve, s.ID, card, "Approve once")
+			d := one[workflows.Decision](w, "Decide")
+			require.True(t, d.By.Guest, "the session counts it as what it is: no approver's")
+			require.False(t, chat.InSet([]string{"*", oncall})(d.By))
+
+			details := w.said(w.click(eve, s.ID, turn, "Details"))
+			run := w.said(w.use(eve, general, "agent run", map[string]any{"task": "rm it all"}))
+			w.fake.Say(eve, s.ID, "and this")
+			stop := w.said(w.use(eve, s.ID, "agent stop", nil))
+			if c.allowed {
+				require.Contains(t, details, "go test")
+				require.Contains(t, run, "Accepted")
+				w.until("the message is taken", func() bool { return len(w.sessions.Asked("SendMessage")) == 1 })
+				return
+			}
+			for _, told := range []string{details, run, stop} {
+				require.Contains(t, told, "Guests cannot use Countersign here.")
+			}
+			w.fake.Say(ada, s.ID, "a member")
+			w.until("a member's is taken", func() bool { return len(w.sessions.Asked("SendMessage")) > 0 })
+			require.Equal(t, ada, one[workflows.Message](w, "SendMessage").Author.ID)
+			require.Empty(t, w.sessions.Asked("CancelTurn"))
+			require.Empty(t, w.sessions.Asked("RequestSession"))
+		})
+	}
+}

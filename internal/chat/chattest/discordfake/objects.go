@@ -38,6 +38,10 @@ func partialMember(m *Member) object {
 	if m.Nick != "" {
 		o["nick"] = m.Nick
 	}
+	o["pending"] = m.Pending
+	if m.Guest {
+		o["flags"] = 1 << 4
+	}
 	return o
 }
 

@@ -36,7 +36,10 @@ type Role struct {
 type Member struct {
 	User, Nick string
 	Roles      []string
-	joined     time.Time
+	// Pending is who the guild's screening has not let in, Guest who may only be where
+	// they were invited to (Guild, Guild Member Flags: IS_GUEST).
+	Pending, Guest bool
+	joined         time.Time
 }
 
 func (m *Member) has(role string) bool { return slices.Contains(m.Roles, role) }
@@ -125,6 +128,14 @@ func (s *Server) AddRole(guildID string, r Role) {
 	g := s.guilds[guildID]
 	g.roles = slices.DeleteFunc(g.roles, func(o *Role) bool { return o.ID == r.ID })
 	g.roles = append(g.roles, &r)
+}
+
+// Screen says how a member is in a guild.
+func (s *Server) Screen(guildID, user string, pending, guest bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.guilds[guildID].members[user]
+	m.Pending, m.Guest = pending, guest
 }
 
 // AddMember makes a user a member with these roles, or changes the roles.
