@@ -68,14 +68,10 @@ func (a *App) fillThreads(ctx context.Context, since time.Time) (int, error) {
 // fillThread reads one thread. One that is gone is nobody's loss.
 func (a *App) fillThread(ctx context.Context, t workflows.Thread, since time.Time) error {
 	var missed []inbound
-	err := a.paced(ctx, func() error {
-		missed = nil
-		return a.api.read(ctx, "conversations.replies", url.Values{"channel": {t.Channel}, "ts": {t.ID}, "oldest": {stamp(since)}}, func(m message) bool {
-			if a.byPerson(m) && m.TS != t.ID && m.TS >= stamp(since) {
-				missed = append(missed, a.missed(t.Channel, m))
-			}
-			return true
-		})
+	err := a.readPaced(ctx, "conversations.replies", url.Values{"channel": {t.Channel}, "ts": {t.ID}, "oldest": {stamp(since)}}, func(m message) {
+		if a.byPerson(m) && m.TS != t.ID && m.TS >= stamp(since) {
+			missed = append(missed, a.missed(t.Channel, m))
+		}
 	})
 	if c := code(err); slices.Contains(threadGone(), c) || c == "not_in_channel" {
 		return nil
@@ -111,14 +107,10 @@ func (a *App) fillChannels(ctx context.Context, since time.Time) (int, error) {
 
 func (a *App) fillChannel(ctx context.Context, channel string, since time.Time) error {
 	var missed []inbound
-	err := a.paced(ctx, func() error {
-		missed = nil
-		return a.api.read(ctx, "conversations.history", url.Values{"channel": {channel}, "oldest": {stamp(since)}}, func(m message) bool {
-			if a.byPerson(m) && a.mentions(m.Text) && (m.ThreadTS == "" || m.ThreadTS == m.TS) {
-				missed = append(missed, a.missed(channel, m))
-			}
-			return true
-		})
+	err := a.readPaced(ctx, "conversations.history", url.Values{"channel": {channel}, "oldest": {stamp(since)}}, func(m message) {
+		if a.byPerson(m) && a.mentions(m.Text) && (m.ThreadTS == "" || m.ThreadTS == m.TS) {
+			missed = append(missed, a.missed(channel, m))
+		}
 	})
 	if c := code(err); slices.Contains(threadGone(), c) || c == "not_in_channel" {
 		return nil
@@ -155,6 +147,14 @@ func (a *App) takeMissed(ctx context.Context, missed []inbound) {
 			a.tryAgain(ctx, in)
 		}
 	}
+}
+
+// readPaced reads all pages, each of them paced: a busy channel has many.
+func (a *App) readPaced(ctx context.Context, method string, form url.Values, each func(message)) error {
+	return a.api.readBy(ctx, method, form, func(m message) bool {
+		each(m)
+		return true
+	}, func(call func() error) error { return a.paced(ctx, call) })
 }
 
 // paced makes one call, then waits, so that the back-fill leaves room for

@@ -269,12 +269,22 @@ func (a *api) root(ctx context.Context, t workflows.Thread) (message, error) {
 // read reads a method's pages of messages, oldest or newest first as the method
 // gives them, until each says false.
 func (a *api) read(ctx context.Context, method string, form url.Values, each func(message) bool) error {
+	return a.readBy(ctx, method, form, each, func(call func() error) error { return call() })
+}
+
+// readBy is like read, and makes each page's call by way of by.
+func (a *api) readBy(ctx context.Context, method string, form url.Values, each func(message) bool, by func(call func() error) error) error {
 	form.Set("limit", "200")
 	form.Set("include_all_metadata", "true")
 	for {
 		var p page
-		if _, err := a.call(ctx, method, form, &p); err != nil {
+		err := by(func() error {
+			p = page{}
+			_, err := a.call(ctx, method, form, &p)
 			return detail(err)
+		})
+		if err != nil {
+			return err
 		}
 		for _, m := range p.Messages {
 			if !each(m) {

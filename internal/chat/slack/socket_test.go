@@ -147,6 +147,38 @@ func TestBackfillIsPaced(t *testing.T) {
 	require.GreaterOrEqual(t, n, 6, "four threads, the list of channels, a channel")
 }
 
+// TestBackfillOfABusyChannel: it is read in pages, each paced and each tried again by
+// itself where Slack asks to wait.
+func TestBackfillOfABusyChannel(t *testing.T) {
+	t.Parallel()
+	const pace = 30 * time.Millisecond
+	w := start(t, setup{still: true, config: func(c *Config) { c.Backfill, c.Pace = time.Hour, pace }})
+	first := w.fake.Quiet(ada, general, "", bot+" the oldest")
+	for range 450 {
+		w.fake.Quiet(grace, general, "", "not for us")
+	}
+	last := w.fake.Quiet(ada, general, "", bot+" the newest")
+	w.fake.Fail("conversations.history", slackfake.Failure{RetryAfter: 1})
+	w.run()
+	w.until("both are found", func() bool { return len(w.sessions.Asked("RequestSession")) == 2 })
+	w.filled()
+	var ids []string
+	for _, c := range w.sessions.Asked("RequestSession") {
+		ids = append(ids, c.Arg.(workflows.SessionRequest).ID)
+	}
+	require.Equal(t, []string{first, last}, ids, "oldest first")
+	var calls []slackfake.Call
+	for _, c := range w.fake.Calls("conversations.history") {
+		if len(calls) == 0 || c.Args.Get("oldest") == calls[0].Args.Get("oldest") { // a connection may have been lost and another back-fill come
+			calls = append(calls, c)
+		}
+	}
+	require.Len(t, calls, 4, "three pages, one of them twice")
+	for i := 2; i < len(calls); i++ {
+		require.GreaterOrEqual(t, calls[i].At.Sub(calls[i-1].At), pace-5*time.Millisecond)
+	}
+}
+
 // TestWatchdogsTime: with what is set by default a connection whose other end has
 // gone is opened again within 75 s: the silence, and the second before the next try.
 func TestWatchdogsTime(t *testing.T) {
