@@ -271,6 +271,8 @@ func (a *Activities) records(ctx context.Context, in workflows.ModelInput, at ti
 				return nil, err
 			}
 			r.Item = messageItem(guideText(*it.Guide, text))
+		case it.Ended != nil:
+			r.Item = messageItem(endedText(*it.Ended))
 		case it.Message == nil:
 			text, err := a.texts.load(ctx, it.Output)
 			if err != nil {

@@ -33,7 +33,7 @@ func tools() []responses.ToolUnionParam {
 			"yield_time_ms": object{
 				"type": []string{"integer", "null"},
 				"description": "Let a command that runs longer than this go on in the background, with its stdin open: the call returns what it " +
-					"printed so far and a session for write_stdin. For servers, watchers and programs that ask. null waits for its end.",
+					"printed so far and a session for write_stdin. For servers, watchers and programs that ask. You are told when it has ended. null waits for its end.",
 			},
 			"tty": object{
 				"type": []string{"boolean", "null"},

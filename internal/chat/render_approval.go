@@ -62,6 +62,7 @@ func (s Style) ApprovalTitle(a workflows.ApprovalView) string {
 
 // Where is "docker, workspace api, directory /workspace"; of text for a running
 // command "docker, workspace api, as text to the running command python3 -i (1.2)".
+// What has a terminal says so.
 func Where(a workflows.ApprovalView) string {
 	parts := []string{a.Backend}
 	if a.Workspace != "" {
@@ -70,8 +71,13 @@ func Where(a workflows.ApprovalView) string {
 	if a.Cwd != "" {
 		parts = append(parts, "directory "+Shown(a.Cwd))
 	}
-	if a.To != "" {
+	switch {
+	case a.To != "" && a.Terminal:
+		parts = append(parts, "as keys to the terminal of the running command "+Shown(a.To))
+	case a.To != "":
 		parts = append(parts, "as text to the running command "+Shown(a.To))
+	case a.Terminal:
+		parts = append(parts, "on a terminal")
 	}
 	return strings.Join(parts, ", ")
 }

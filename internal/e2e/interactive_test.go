@@ -62,7 +62,7 @@ func TestAnswerOnATerminal(t *testing.T) {
 	ada.says(t, id, "talk\n```interactive tty yield=500\n"+asking+"\n> ada\n```")
 	m := ada.sees(t, id, "the text asks", waiting).pending()[0]
 	require.Equal(t, "ada\n", m.Approval.Command)
-	require.Contains(t, m.Text, "as text to the running command test -t 0")
+	require.Contains(t, m.Text, "as keys to the terminal of the running command test -t 0")
 	ada.sees(t, id, "the card shows the question", func(th thread) bool { return strings.Contains(th.calls(2)[0].Tail, "Your name:") })
 	ada.approve(t, m)
 	th = ada.sees(t, id, "the card shows the answer", func(th thread) bool {

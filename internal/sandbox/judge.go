@@ -95,7 +95,9 @@ func (a *Activities) judge(ctx context.Context, in workflows.JudgeInput, look lo
 	j, err := a.judgement(ctx, c, in)
 	j.Edited = edited
 	if c.tool == workflows.ToolShell && err == nil {
-		j.Shape = a.cfg.Gate.Shape(c.command, envOf(in.Sandbox, c.cwd), c.verdict)
+		if !c.tty { // where programs do other things, that is asked for each time
+			j.Shape = a.cfg.Gate.Shape(c.command, envOf(in.Sandbox, c.cwd), c.verdict)
+		}
 		j.Evidence = found
 		j.Editable = c.verdict.Displayable && len(c.command) <= workflows.MaxEdit && a.cfg.Mask.Text(c.verdict.Display) == c.command
 	}
@@ -142,6 +144,7 @@ func (a *Activities) judgement(ctx context.Context, c act, in workflows.JudgeInp
 	if c.to != nil && c.talk.text != "" {
 		j.To = cutText(a.cfg.Mask.Text(strings.Join(strings.Fields(clean(c.command)), " ")), maxTo) + " (" + c.to.Session + ")"
 	}
+	j.Terminal = c.tty
 	var err error
 	if j.Digest, err = a.saveBinding(ctx, c.binding); err != nil {
 		return j, err

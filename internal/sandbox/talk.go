@@ -323,7 +323,7 @@ func (r *run) heard(ctx context.Context, st ExecStatus, note string) (workflows.
 	}
 	text, err := r.a.putLong(ctx, "outputs", r.a.cfg.Format(o), r.in.Inline)
 	return workflows.ToolResult{
-		State: workflows.CallCompleted, Output: text, StdoutBytes: max(sizes[0], to.Stdout), StderrBytes: max(sizes[1], to.Stderr),
+		State: workflows.CallCompleted, Output: text, Over: st.Ended(), StdoutBytes: max(sizes[0], to.Stdout), StderrBytes: max(sizes[1], to.Stderr),
 	}, err
 }
 

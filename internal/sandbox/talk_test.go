@@ -171,6 +171,11 @@ func TestTalkOnATerminal(t *testing.T) {
 	_, out, _ := b.hears("", "name: ", "")
 	require.Equal(t, "name: ", out)
 	require.Equal(t, "risky", b.judge("ada\n").Tier)
+	require.True(t, b.judge("ada\n").Terminal)
+	remove := workflows.ShellArgs{Command: "rm -rf build"}
+	require.NotEmpty(t, b.rig.judge(toolCall(t, workflows.ToolShell, remove)).Shape)
+	remove.TTY = true
+	require.Empty(t, b.rig.judge(toolCall(t, workflows.ToolShell, remove)).Shape, "no standing permission holds on a terminal")
 	require.Contains(t, b.judge("ada\n\x03").Reasons, "the text holds keys that edit, complete or interrupt on a terminal")
 	require.Contains(t, b.judge("ada").Reasons, "the text does not end its last line, so what comes next is part of it")
 	require.Contains(t, b.judge(strings.Repeat("x", 4096)+"\n").Bad, "a terminal takes 4095")

@@ -89,6 +89,19 @@ type Item struct {
 	Guide *Guide `json:"guide,omitempty"`
 	// Files are what became of the message's attachments.
 	Files []PlacedFile `json:"files,omitempty"`
+	// Ended is a command in the background of whose end the model does not know.
+	Ended *EndedExec `json:"ended,omitempty"`
+}
+
+// EndedExec is how a command in the background has ended.
+type EndedExec struct {
+	Session string `json:"session"`
+	// State is a tool call's; Note says why, where the command did not end by itself.
+	State    string `json:"state"`
+	ExitCode *int   `json:"exit_code,omitempty"`
+	Note     string `json:"note,omitempty"`
+	// Tail is what it printed last, as people see it.
+	Tail string `json:"tail,omitempty"`
 }
 
 // Image is an image file that a tool call shows to the model. Its bytes are in the
@@ -350,6 +363,8 @@ type Judgement struct {
 	Shape string `json:"shape,omitempty"`
 	// To names the running command that Command is sent to; masked and cut short.
 	To string `json:"to,omitempty"`
+	// Terminal says that the command, or the one that it is sent to, has a terminal.
+	Terminal bool `json:"terminal,omitempty"`
 	// Bad answers a call that cannot run at all (too long, NUL bytes).
 	Bad string `json:"bad,omitempty"`
 }
@@ -438,6 +453,8 @@ type ToolResult struct {
 	Image *Image `json:"image,omitempty"`
 	// Tail is the last lines for the card, at most 10 and 1 KiB.
 	Tail string `json:"tail,omitempty"`
+	// Over is true of talk to a command that has ended, which Output says.
+	Over bool `json:"over,omitempty"`
 	// StdoutBytes and StderrBytes are the lengths of the streams; of talk to a
 	// running command, where reading goes on.
 	StdoutBytes int64     `json:"stdout_bytes,omitempty"`

@@ -76,7 +76,7 @@ func (s *session) hold(ctx workflow.Context, c *Call, rule ApprovalRule) *Approv
 
 func (s *session) showApproval(ctx workflow.Context, c *Call, a *Approval, v *ApprovalView) {
 	v.ID, v.State, v.CallID, v.Digest = a.ID, ApprovalPending, c.ID, a.Digest
-	v.To = c.Judgement.To
+	v.To, v.Terminal = c.Judgement.To, c.Judgement.Terminal
 	v.Cwd, v.Backend, v.Workspace = c.Judgement.Cwd, s.st.Backend, s.st.Workspace
 	if c.MCP != nil {
 		v.Backend, v.Workspace = "MCP server "+c.MCP.Server, ""

@@ -46,6 +46,9 @@ type Background struct {
 	EndedAt time.Time `json:"ended_at,omitzero"`
 	// Why says who or what ended it, where we did.
 	Why string `json:"why,omitempty"`
+	// Told: the model knows that it has ended. Until then News is what it will be told.
+	Told bool       `json:"told,omitempty"`
+	News *EndedExec `json:"news,omitempty"`
 
 	cancel   workflow.CancelFunc
 	patience patience
@@ -204,6 +207,35 @@ func (s *session) follow(ctx workflow.Context, b *Background, f workflow.Future)
 	})
 }
 
+// tell gives the next model call the ends of commands of which the model does not
+// know: once, and before what people say.
+func (s *session) tell() {
+	t := s.st.Turn
+	at := slices.IndexFunc(t.Append, func(it Item) bool { return it.Message != nil })
+	if at < 0 {
+		at = len(t.Append)
+	}
+	var news []Item
+	for _, b := range s.st.Background {
+		if b.News != nil {
+			news = append(news, Item{Ended: b.News})
+			b.known()
+		}
+	}
+	t.Append = slices.Insert(t.Append, at, news...)
+}
+
+// heard notes what the model has read of the command.
+func (b *Background) heard(res ToolResult) {
+	b.Stdout, b.Stderr = res.StdoutBytes, res.StderrBytes
+	if res.Over {
+		b.known()
+	}
+}
+
+// known notes that the model knows of the command's end, or is about to.
+func (b *Background) known() { b.Told, b.News = true, nil }
+
 // followAll takes up, in a new run, what the one before it left running.
 func (s *session) followAll(ctx workflow.Context) {
 	for _, b := range s.running(0) {
@@ -223,6 +255,9 @@ func (s *session) backgroundEnded(ctx workflow.Context, b *Background, res ToolR
 		note = b.Why
 	}
 	b.State, b.EndedAt, b.cancel = res.State, workflow.Now(ctx), nil
+	if !b.Told {
+		b.News = &EndedExec{Session: b.Session, State: b.State, ExitCode: res.ExitCode, Note: cutText(note, maxShort), Tail: res.Tail}
+	}
 	if !res.EndedAt.IsZero() {
 		b.EndedAt = res.EndedAt
 	}
@@ -366,7 +401,7 @@ func (s *session) backgroundHolds(approval string) bool {
 func (s *session) yielded(ctx workflow.Context, c *Call, res ToolResult) {
 	b := s.background(c.Session)
 	if b != nil && res.State == CallCompleted {
-		b.Stdout, b.Stderr = res.StdoutBytes, res.StderrBytes
+		b.heard(res)
 	}
 	if res.Output.Text == "" && res.Output.Ref == "" {
 		res.Output = modelText("running", "its output cannot be read now: "+res.Error+" It goes on in the background; try "+ToolWriteStdin+" with session_id "+c.Session)

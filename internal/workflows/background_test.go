@@ -1,6 +1,9 @@
 package workflows_test
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,6 +49,59 @@ func TestBackground(t *testing.T) {
 		w.say("102", "ada", "tell 1.1")
 		require.Contains(t, w.awaitAnswer(3), "1.1@4 told", "what it printed last can still be read")
 		require.Equal(t, []string{"hello", "again", "and on", ""}, w.told)
+	})
+}
+
+// ends are the ends of commands that the model was told of unasked, as they stand in
+// the newest transcript, each before the message that follows it.
+func (w *world) ends() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []string
+	t := w.transcripts[fmt.Sprintf("t%d", len(w.transcripts))]
+	for i, e := range t {
+		if e.Kind != "ended" {
+			continue
+		}
+		next := slices.IndexFunc(t[i:], func(e entry) bool { return e.Kind == "message" })
+		before := "nothing"
+		if next >= 0 {
+			before = t[i+next].ID
+		}
+		out = append(out, e.ID+" "+strings.TrimSpace(e.Text)+" before "+before)
+	}
+	return out
+}
+
+// The model is told of an end at its next step, once, and not where it knows; no turn
+// begins because of it.
+func TestBackgroundEndIsTold(t *testing.T) {
+	t.Parallel()
+	acrossRuns(t, func(t *testing.T, w *world) {
+		w.ask("bg block a\nbg block b\nbg block c\ntell 1.3 your last")
+		w.awaitAnswer(1)
+		w.awaitTurn(1, workflows.TurnDone)
+		require.Empty(t, w.ends())
+		w.let("block a")
+		w.let("block c")
+		w.eventually("two have ended", func() bool {
+			v, _ := w.view("turn-1")
+			return v.Turn.Calls[0].State == workflows.CallCompleted && v.Turn.Calls[2].State == workflows.CallCompleted
+		})
+		require.Empty(t, w.ends(), "nobody asked")
+		w.say("101", "ada", "ls")
+		w.awaitAnswer(2)
+		require.Equal(t, []string{"1.1 completed before 101"}, w.ends(), "1.3 is known to have ended")
+		w.awaitTurn(2, workflows.TurnDone)
+		_, err := w.control.Pause(t.Context(), w.id(), workflows.Pause{By: person("ada")}, "pause-1")
+		require.NoError(t, err)
+		w.eventually("the last one has ended", func() bool {
+			v, _ := w.view("turn-1")
+			return v.Turn.Calls[1].State == workflows.CallCancelled
+		})
+		w.say("102", "ada", "ls")
+		w.awaitAnswer(3)
+		require.Equal(t, []string{"1.1 completed before 101", "1.2 cancelled ended: paused by @ada before 102"}, w.ends())
 	})
 }
 

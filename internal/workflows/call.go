@@ -530,7 +530,7 @@ func (s *session) ran(ctx workflow.Context, c *Call, res ToolResult) {
 		return
 	}
 	if b := s.background(c.Session); b != nil && c.Tool == ToolWriteStdin && res.State == CallCompleted {
-		b.Stdout, b.Stderr = res.StdoutBytes, res.StderrBytes
+		b.heard(res)
 	}
 	if c.Tool == ToolShell && res.State != CallFailed {
 		s.st.Stats.Commands++

@@ -154,6 +154,7 @@ func (s *session) turn(ctx workflow.Context) {
 			s.stopped(ctx)
 			return
 		}
+		s.tell()
 		res, err := s.callModel(ctx)
 		if err != nil {
 			s.modelFailed(ctx, err)

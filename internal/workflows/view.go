@@ -214,8 +214,10 @@ type ApprovalView struct {
 	// changes, script contents.
 	Detail string `json:"detail,omitempty"`
 	// To names the running command that gets Command as text.
-	To      string   `json:"to,omitempty"`
-	Reasons []string `json:"reasons"`
+	To string `json:"to,omitempty"`
+	// Terminal says that the command has a terminal, or the one that gets text.
+	Terminal bool     `json:"terminal,omitempty"`
+	Reasons  []string `json:"reasons"`
 	// Evidence are phrases on what the command would lose, as it was when it was
 	// asked for.
 	Evidence  []string  `json:"evidence,omitempty"`

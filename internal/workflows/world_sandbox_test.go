@@ -249,6 +249,7 @@ func (w *world) talk(in workflows.RunInput) (workflows.ToolResult, error) {
 	}
 	return workflows.ToolResult{
 		State: workflows.CallCompleted, Output: workflows.TextRef{Text: text}, StdoutBytes: in.Running.Stdout + 1,
+		Over: in.Call.Tool == workflows.ToolWriteStdin && command(in.Call) == "your last",
 	}, nil
 }
 

@@ -257,9 +257,12 @@ func (w *world) callModel(ctx context.Context, in workflows.ModelInput) (workflo
 	defer w.mu.Unlock()
 	t := slices.Clone(w.transcripts[in.Transcript])
 	for _, it := range in.Append {
-		if it.Message != nil {
+		switch {
+		case it.Message != nil:
 			t = append(t, entry{Kind: "message", ID: it.Message.ID, Text: it.Message.Text.Text})
-		} else {
+		case it.Ended != nil:
+			t = append(t, entry{Kind: "ended", ID: it.Ended.Session, Text: it.Ended.State + " " + it.Ended.Note + it.Ended.Tail})
+		default:
 			t = append(t, entry{Kind: "output", ID: it.CallID, Text: it.Output.Text})
 		}
 	}

@@ -197,6 +197,15 @@ func TestApprovalGolden(t *testing.T) {
 	})
 	add("too long for the card", func(a *workflows.ApprovalView) { a.Command.Text = strings.Repeat("echo 0123456789\n", 300) })
 	add("not displayable", func(a *workflows.ApprovalView) { a.Displayable, a.Command.Text = false, "echo \u202egpj.exe" })
+	add("on a terminal", func(a *workflows.ApprovalView) { a.Terminal = true })
+	add("text for a running command", func(a *workflows.ApprovalView) {
+		a.Cwd, a.To, a.Command.Text = "", "psql *shop* <prod> (1.2)", "select 1;"
+		a.Reasons = []string{"`psql` is sent text, and what it does with it is not known"}
+	})
+	add("keys for a terminal", func(a *workflows.ApprovalView) {
+		a.Cwd, a.To, a.Terminal, a.Command.Text = "", "psql *shop* <prod> (1.2)", true, "select 1;\n\\u0003"
+		a.Reasons = []string{"`psql` is sent text, and what it does with it is not known", "the text holds keys that edit, complete or interrupt on a terminal"}
+	})
 	add("approved", func(a *workflows.ApprovalView) {
 		decided(workflows.ApprovalApproved, vote("grace", workflows.VerdictApprove, "15:07:00", ""))(a)
 		a.CallState, a.ExitCode, a.Duration = workflows.CallCompleted, exit(0), 400*time.Millisecond
