@@ -55,6 +55,11 @@ func runCd(c *call) {
 		return
 	}
 	s.changeTo(w)
+	for _, p := range s.cwds {
+		if !s.cwdUnknown && s.placeOf(p) == placeKeys {
+			c.raise(Risky, "%s goes to `%s`, where credentials are kept", c.by(), p)
+		}
+	}
 }
 
 // changeTo moves to where a word leads.

@@ -264,7 +264,7 @@ func (s *scope) onlyMktemp(stmts []*syntax.Stmt) bool {
 
 // taint is what a value made from a stream still carries.
 func taint(f flow) flow {
-	return flow{net: f.net, secret: f.secret, opaque: f.opaque, from: f.from}
+	return flow{names: f.names, net: f.net, secret: f.secret, opaque: f.opaque, from: f.from}
 }
 
 // procSubst judges <(…); >(…) is judged when what it is sent is known.
@@ -468,7 +468,7 @@ func (j *joiner) word() word {
 
 // with is the taint of a word that holds both.
 func (f flow) with(o flow) flow {
-	out := flow{net: f.net || o.net, secret: f.secret || o.secret, opaque: f.opaque || o.opaque, from: f.from}
+	out := flow{names: f.names || o.names, net: f.net || o.net, secret: f.secret || o.secret, opaque: f.opaque || o.opaque, from: f.from}
 	if out.from == "" {
 		out.from = o.from
 	}

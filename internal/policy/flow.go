@@ -47,6 +47,7 @@ type flow struct {
 	text   string // all of it, when known
 	known  bool
 	none   bool   // nothing is connected
+	names  bool   // names files where credentials are kept
 	sent   bool   // is what a running shell reads its own commands from
 	net    bool   // comes from the network
 	secret bool   // may hold credentials
@@ -68,6 +69,7 @@ func (f flow) and(o flow) flow {
 	}
 	out := flow{
 		class: f.meet(o.class),
+		names: f.names || o.names,
 		net:   f.net || o.net, secret: f.secret || o.secret, opaque: f.opaque || o.opaque, shell: f.shell || o.shell,
 		from: f.from,
 	}

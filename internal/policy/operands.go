@@ -208,6 +208,10 @@ func (c *call) look(w word, deep, list bool) flow {
 		return c.in
 	}
 	s := c.s
+	if w.flow.names && !list {
+		c.raise(Risky, "%s reads files that were found where credentials are kept", c.by())
+		return flow{secret: true, from: c.name}
+	}
 	var paths []string
 	switch {
 	case w.glob && w.lit:

@@ -9,6 +9,24 @@ import (
 	"github.com/countersign/countersign/internal/policy"
 )
 
+// TestFoundFilesAreReadWhereTheyAre: who reads files by names that were found where
+// credentials are kept reads credentials.
+func TestFoundFilesAreReadWhereTheyAre(t *testing.T) {
+	t.Parallel()
+	p := policy.Default()
+	for command, want := range map[string]policy.Tier{
+		"find ~/.ssh -type f | xargs cat": policy.Risky, "find ~/.ssh -print0 | xargs -0 cat": policy.Risky, "find ~/.aws | xargs -I{} cat {}": policy.Risky,
+		"find ~ -name id_rsa | xargs cat": policy.Risky, "find ~ | grep ssh | head -1 | xargs cat": policy.Risky, "find ~/.ssh | xargs grep x": policy.Risky,
+		"find ~/.ssh | while read f; do cat \"$f\"; done": policy.Risky, "for f in $(find ~/.ssh -type f); do cat $f; done": policy.Risky,
+		"cd ~/.ssh && ls | xargs cat": policy.Risky, "cd ~/.ssh && find . | xargs cat": policy.Risky, "man ~/.netrc": policy.Risky,
+		"find ~/.ssh": policy.Safe, "find / -name x.h": policy.Safe, "find ~ | wc -l": policy.Safe, "find . -name '*.go' | xargs cat": policy.Safe, "find src | xargs wc -l": policy.Safe,
+		"for f in $(find . -type f); do cat $f; done": policy.Safe, "man ls": policy.Safe, "man 3 printf": policy.Safe,
+	} {
+		v := p.Judge(command, sandbox(), policy.Facts{})
+		require.Equal(t, want, v.Tier, "%q: %s", command, v.Summary())
+	}
+}
+
 // TestSentTextIsWhatTheShellReads: a shell that is sent text reads its commands from
 // where they read their input. What takes some of it makes another script of the
 // rest, and a change of directory another file of a name.

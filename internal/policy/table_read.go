@@ -105,7 +105,7 @@ xmllint | xmllint | r* | --format --noout --xpath: --nonet --version --html --hu
 tidy | | r* | -q -e -xml -i -m! -utf8
 less more most | pager | r* | -a -A -c -e -E -f -F -g -G -i -I -J -m -M -n -N -q -Q -r -R -s -S -u -U -w -W -X -x: -z: -p: -h: -j: -b: -P: --no-init --quit-if-one-screen --RAW-CONTROL-CHARS -K! -o:w -O:w -k! -t! -T!
 bat batcat | | r* | -p,--plain -n,--number -l,--language: -r,--line-range: --style: --color: --theme: --paging: -A,--show-all --wrap: --decorations: -P --tabs: -H,--highlight-line: --list-languages --list-themes
-man info | | n* | -k -f -w
+man info | | r* | -k -f -w
 tldr cheat | net | n* |
 cloc scc tokei loc | mild names | R* | --exclude-dir: --include-lang: --exclude-lang: --by-file --quiet -q --json --csv --not-match-d: -s,--sort: -e,--exclude: -t,--type: -i: -f,--format: --no-cocomo -w
 gofmt | gofmt globsafe | R* | -d -e -l -s -r: -w -cpuprofile:w
