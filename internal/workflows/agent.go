@@ -42,6 +42,8 @@ type session struct {
 	watching bool
 	// asking is true while a switch is judged or waits for an approval.
 	asking bool
+	// moving is the switch that is being carried out.
+	moving *Move
 	// opened is true once the sandbox was opened or looked at in this turn.
 	opened bool
 	// flush asks for the audit entries to be written.
@@ -240,7 +242,7 @@ func (s *session) aged(ctx workflow.Context) bool {
 func (s *session) drain() {
 	s.draining = true
 	for _, p := range s.st.Posts {
-		if p.edit.active && p.edit.cancel != nil {
+		if p.edit.begun() {
 			p.edit.cancel()
 		}
 	}

@@ -10,6 +10,11 @@ import (
 func (s *session) move(ctx workflow.Context) {
 	to := *s.st.Switch
 	s.st.Switch = nil
+	if to.Backend == s.st.Backend && to.Root == s.st.Root {
+		return // asked for twice
+	}
+	s.moving = &to
+	defer func() { s.moving = nil }()
 	old := s.st.Sandbox
 	defer s.askHost()()
 	if old != nil && (s.st.Boundary.Snapshot == "" || s.st.Boundary.Failed != "" || s.backgroundWrote(s.st.SavedAt)) {

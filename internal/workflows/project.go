@@ -27,7 +27,8 @@ const cardWait = 150 * time.Millisecond
 // several, on every side.
 const gatherFor = 100 * time.Millisecond
 
-// edit is the one edit of a message that may be in flight.
+// edit is the one edit of a message that may be in flight. One that is active and
+// cannot be cancelled has not begun: it reads the newest view.
 type edit struct {
 	active bool
 	cancel workflow.CancelFunc
@@ -67,6 +68,8 @@ func (s *session) notice(text string) {
 	p.Final = true
 }
 
+func (e edit) begun() bool { return e.active && e.cancel != nil }
+
 // changed marks a message's view as newer than what the thread shows. An edit
 // that repeats is cancelled, so that the next one reads the new view at once.
 func (s *session) changed(p *Post) {
@@ -74,7 +77,7 @@ func (s *session) changed(p *Post) {
 		return
 	}
 	p.View.Version++
-	if !p.edit.active {
+	if !p.edit.begun() {
 		return
 	}
 	if p.edit.refreshing {

@@ -68,7 +68,7 @@ func (s *session) switchBackend(ctx workflow.Context, b SwitchBackend) (Outcome,
 	switch {
 	case s.st.Asked != nil && s.st.Asked.Approval != "":
 		return Outcome{OutcomeRecorded, "On " + b.Backend + " commands are not isolated, so the move waits for an approval: see the card."}, nil
-	case s.st.Asked == nil && s.st.Switch == nil && s.st.Backend != b.Backend:
+	case s.st.Asked == nil && s.st.Switch == nil && s.moving == nil && s.st.Backend != b.Backend:
 		return Outcome{OutcomeRefused, "The session stays on " + s.st.Backend + "; the thread says why."}, nil
 	case s.st.Asked != nil:
 		return Outcome{OutcomeRecorded, "Asked for; the thread shows what comes of it."}, nil
@@ -89,7 +89,9 @@ func (s *session) cannotSwitch(b SwitchBackend) string {
 		return "This session is being destroyed."
 	case s.st.Asked != nil:
 		return "A move to " + s.st.Asked.Backend + " has been asked for by " + s.st.Asked.By.Label() + " and is not decided yet."
-	case b.Backend == s.st.Backend && b.Root == s.st.Root && s.st.Switch == nil:
+	case s.moving != nil && b.Backend == s.moving.Backend && b.Root == s.moving.Root:
+		return "The session is moving to " + b.Backend + " already."
+	case b.Backend == s.st.Backend && b.Root == s.st.Root && s.st.Switch == nil && s.moving == nil:
 		return "The session is on " + b.Backend + " already."
 	case s.st.Boundary.Failed != "":
 		return "The files could not be saved at the last turn's end, so they cannot be moved: " + s.st.Boundary.Failed

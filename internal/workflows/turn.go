@@ -266,7 +266,7 @@ func (s *session) cardSoon(ctx workflow.Context) {
 		return
 	}
 	// An edit under way may see it already.
-	p.edit.refreshing = p.edit.refreshing || p.edit.active && p.View.Live()
+	p.edit.refreshing = p.edit.refreshing || p.edit.begun() && p.View.Live()
 	version := p.View.Version
 	s.soon = true
 	workflow.Go(ctx, func(ctx workflow.Context) {
