@@ -81,9 +81,9 @@ func TestFilesToTheThread(t *testing.T) {
 	id := ada.opens(t, "`mkdir -p docs; echo hello > docs/a.txt`")
 	th := ada.sees(t, id, "the answer", answered(1))
 	write := func(name, content string) {
-		require.NoError(t, os.WriteFile(filepath.Join(th.WorkspacePath, name), []byte(content), 0o644))
+		require.NoError(t, os.WriteFile(filepath.Join(th.workspace(t), name), []byte(content), 0o644))
 	}
-	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(th.WorkspacePath, "out")))
+	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(th.workspace(t), "out")))
 	write(".env", "TOKEN=1")
 	write("token.txt", "ghp_"+strings.Repeat("a1B2", 9)+"\n")
 	write("empty", "")

@@ -45,7 +45,7 @@ func TestHostDies(t *testing.T) {
 	first := d.worker(t, "--set", deadAfter)
 	id := ada.opens(t, "`echo one >> log`")
 	th := ada.sees(t, id, "the answer", answered(1))
-	home := th.WorkspacePath
+	home := th.workspace(t)
 	mine := d.dir + "/sandboxes/agent_" // on the command line of each exec on this host
 	t.Cleanup(func() { killAll(t, mine) })
 	require.Contains(t, home, d.dir+"/")

@@ -22,8 +22,8 @@ func TestViewImage(t *testing.T) {
 	th := ada.sees(t, id, "the answer", answered(1))
 	var shot bytes.Buffer
 	require.NoError(t, png.Encode(&shot, image.NewGray(image.Rect(0, 0, 321, 123))))
-	require.NoError(t, os.WriteFile(filepath.Join(th.WorkspacePath, "shot.png"), shot.Bytes(), 0o644))
-	require.NoError(t, os.WriteFile(filepath.Join(th.WorkspacePath, "notes.png"), []byte("no image"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(th.workspace(t), "shot.png"), shot.Bytes(), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(th.workspace(t), "notes.png"), []byte("no image"), 0o644))
 
 	ada.says(t, id, "`view_image shot.png` and `view_image notes.png` and `view_image /etc/hostname`")
 	th = ada.sees(t, id, "the second answer", answered(2))

@@ -15,7 +15,7 @@ func replied(turn int) func(thread) bool {
 // rests: the turn is over, and its first command is not.
 func rests(turn int) func(thread) bool {
 	return func(th thread) bool {
-		return strings.HasPrefix(th.turn(turn).Text, "Done") && th.calls(turn)[0].State == "running" && th.turn(turn).has("stop")
+		return strings.HasPrefix(th.turn(turn).Text, "Done") && th.call(turn, 0).State == "running" && th.turn(turn).has("stop")
 	}
 }
 
@@ -41,7 +41,7 @@ func TestTalkToARunningCommand(t *testing.T) {
 	th = ada.sees(t, id, "the second answer", answered(2))
 	require.Contains(t, th.answer(2).Text, "end\n")
 	require.Equal(t, 1, strings.Count(th.answer(1).Text+th.answer(2).Text, "got a b\n"), "the model reads all, once")
-	th = ada.sees(t, id, "the first card shows the end", func(th thread) bool { return th.calls(1)[0].State == "completed" })
+	th = ada.sees(t, id, "the first card shows the end", func(th thread) bool { return th.call(1, 0).State == "completed" })
 	require.Equal(t, 0, *th.calls(1)[0].ExitCode)
 	require.False(t, th.turn(1).has("stop"))
 	require.Equal(t, "got a b\n", th.inWorkspace(t, "log"))
@@ -56,24 +56,24 @@ func TestAnswerOnATerminal(t *testing.T) {
 	ada := sharedDev(t).as("ada")
 	const asking = `test -t 0 || exit 9; printf '\033[1mYour name:\033[0m '; read -r name; echo "hello $name, $(stty size)" | tee greeting; read -r rest; exit 4`
 	id := ada.opens(t, "```interactive yield=500\n"+asking+"\n```")
-	th := ada.sees(t, id, "without a terminal it refuses", answered(1))
+	th := ada.sees(t, id, "without a terminal it refuses", func(th thread) bool { return answered(1)(th) && th.call(1, 0).State == "completed" })
 	require.Equal(t, 9, *th.calls(1)[0].ExitCode)
 
 	ada.says(t, id, "talk\n```interactive tty yield=500\n"+asking+"\n> ada\n```")
 	m := ada.sees(t, id, "the text asks", waiting).pending()[0]
 	require.Equal(t, "ada\n", m.Approval.Command)
 	require.Contains(t, m.Text, "as keys to the terminal of the running command test -t 0")
-	ada.sees(t, id, "the card shows the question", func(th thread) bool { return strings.Contains(th.calls(2)[0].Tail, "Your name:") })
+	ada.sees(t, id, "the card shows the question", func(th thread) bool { return strings.Contains(th.call(2, 0).Tail, "Your name:") })
 	ada.approve(t, m)
 	th = ada.sees(t, id, "the card shows the answer", func(th thread) bool {
-		return rests(2)(th) && strings.Contains(th.calls(2)[0].Tail, "Your name: ada\nhello ada, 40 120")
+		return rests(2)(th) && strings.Contains(th.call(2, 0).Tail, "Your name: ada\nhello ada, 40 120")
 	})
 	require.Equal(t, "hello ada, 40 120\n", th.inWorkspace(t, "greeting"))
 	require.NotContains(t, th.answer(2).Text, "\x1b")
 	require.Contains(t, ada.output(t, th.calls(2)[0].ID, "stdout", 0), "\x1b[1mYour name:\x1b[0m ada\r\nhello ada, 40 120\r\n")
 
 	ada.says(t, id, "```interactive session=2.1\n^D\n```")
-	th = ada.sees(t, id, "it has ended", func(th thread) bool { return answered(3)(th) && th.calls(2)[0].State == "completed" })
+	th = ada.sees(t, id, "it has ended", func(th thread) bool { return answered(3)(th) && th.call(2, 0).State == "completed" })
 	require.Equal(t, 4, *th.calls(2)[0].ExitCode)
 	for _, part := range []string{"Your name: ", "ada\n", "hello ada, 40 120\n"} {
 		require.Contains(t, th.answer(2).Text+th.answer(3).Text, part, "the model reads it, clean")
@@ -97,7 +97,7 @@ func TestBackgroundIsEnded(t *testing.T) {
 	require.NotEmpty(t, commandLines(t, "sleep 2718"))
 	require.Equal(t, "recorded", ada.click(t, th.turn(1), "stop", nil).Outcome)
 	gone("sleep 2718")
-	th = ada.sees(t, id, "it is stopped", func(th thread) bool { return th.calls(1)[0].State == "cancelled" })
+	th = ada.sees(t, id, "it is stopped", func(th thread) bool { return th.call(1, 0).State == "cancelled" })
 	require.Contains(t, th.turn(1).Text, "stopped by @ada")
 
 	ada.says(t, id, "```interactive yield=300\nsleep 37182\n```")
@@ -128,6 +128,6 @@ func TestWorkerKilledAfterAWrite(t *testing.T) {
 	th := ada.sees(t, id, "the answer", answered(1))
 	require.Equal(t, "got once\n", th.inWorkspace(t, "log"))
 	require.Equal(t, 1, strings.Count(th.answer(1).Text, "got once"))
-	th = ada.sees(t, id, "the command has ended", func(th thread) bool { return th.calls(1)[0].State == "completed" })
+	th = ada.sees(t, id, "the command has ended", func(th thread) bool { return th.call(1, 0).State == "completed" })
 	require.Equal(t, "got once\nend\n", ada.output(t, th.calls(1)[0].ID, "stdout", 0))
 }

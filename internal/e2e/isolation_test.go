@@ -41,7 +41,7 @@ func TestIsolation(t *testing.T) {
 	other := ada.opens(t, "`ls /tmp; echo end`")
 	th := ada.sees(t, other, "the other session", answered(1))
 	require.NotContains(t, th.answer(1).Text, "mine", "/tmp is the session's own")
-	theirs := th.WorkspacePath
+	theirs := th.workspace(t)
 
 	turn := 1
 	probe := func(command string) (call, string) {

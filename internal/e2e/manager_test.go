@@ -64,7 +64,7 @@ func TestDestroyWithReceipt(t *testing.T) {
 	id := ada.opens(t, "`echo precious > f`, then `rm -rf build`")
 	approveOne(t, ada, id)
 	ada.sees(t, id, "the turn is over", answered(1))
-	path := ada.thread(t, id).WorkspacePath
+	path := ada.thread(t, id).workspace(t)
 
 	ask := func() message {
 		ada.says(t, id, "/agent destroy")

@@ -32,7 +32,7 @@ func TestToolsOfAnMCPServer(t *testing.T) {
 	ada := d.as("ada")
 	id := ada.opens(t, "use your tools")
 	th := ada.sees(t, id, "the read-only tool waits too", func(th thread) bool {
-		return waiting(th) && len(th.calls(1)) > 1 && th.calls(1)[0].State == "completed"
+		return waiting(th) && len(th.calls(1)) > 1 && th.call(1, 0).State == "completed"
 	})
 	require.Equal(t, "mcp:test/env", th.calls(1)[0].Tool)
 	require.Equal(t, "denied", th.calls(1)[1].State)

@@ -94,7 +94,7 @@ func TestClickAfterTheWorkerDied(t *testing.T) {
 	w := d.worker(t)
 	id := ada.opens(t, "`sh s.sh`")
 	th := ada.sees(t, id, "the session waits", func(th thread) bool {
-		return waiting(th) && th.Liveness == "waiting" && th.calls(1)[0].State == "awaiting_approval"
+		return waiting(th) && th.Liveness == "waiting" && th.call(1, 0).State == "awaiting_approval"
 	})
 	m := th.pending()[0]
 	time.Sleep(time.Second) // it is at rest
@@ -121,7 +121,7 @@ func TestKilledFromOutside(t *testing.T) {
 		s := th.inWorkspace(t, "log")
 		return s, s != ""
 	})
-	killAll(t, filepath.Dir(th.WorkspacePath)) // what watches over it, first
+	killAll(t, filepath.Dir(th.workspace(t))) // what watches over it, first
 	killAll(t, "sleep 71415")
 	th = ada.sees(t, id, "a person is asked", waiting)
 	m := th.pending()[0]

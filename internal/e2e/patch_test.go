@@ -40,7 +40,7 @@ func TestPatch(t *testing.T) {
 	require.Equal(t, "risky", m.Approval.Tier)
 	require.Contains(t, m.Approval.Command, "Add .envrc\n+export A=1\nUpdate b.txt\n@@ -1,2 +1,2 @@\n-one\n+1\n 2")
 	require.Contains(t, m.Text, ".envrc`, which is protected")
-	require.NoError(t, os.WriteFile(filepath.Join(th.WorkspacePath, "b.txt"), []byte("one\n2\nthree\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(th.workspace(t), "b.txt"), []byte("one\n2\nthree\n"), 0o644))
 	require.Equal(t, "changed", ada.click(t, m, "approve", nil).Outcome)
 	th = ada.sees(t, id, "another request", func(th thread) bool {
 		all := th.all("approval")

@@ -105,7 +105,7 @@ var told = []struct {
 		th := s.asks("two\n```parallel\nrm -rf build\nrm -f s.sh s2.sh README.md\n```", 2)
 		m := s.requestFor(th, "rm -f s.sh s2.sh README.md")
 		s.decides("grace", m, "approve", nil, "recorded")
-		s.sees("only the second ran", func(th thread) bool { return th.calls(1)[1].State == atOnce })
+		s.sees("only the second ran", func(th thread) bool { return th.call(1, 1).State == atOnce })
 		require.Equal(s.t, asksOne, s.thread().calls(1)[0].State)
 		require.Equal(s.t, "made\n", s.thread().inWorkspace(s.t, "build/out"))
 		require.Empty(s.t, s.thread().inWorkspace(s.t, "s.sh"))

@@ -58,6 +58,14 @@ func (th thread) said(text string) bool {
 // calls returns the tool calls of a turn.
 func (th thread) calls(turn int) []call { return th.turn(turn).ToolCalls }
 
+// call is one of a turn's calls; nothing is known of one that is not there yet.
+func (th thread) call(turn, i int) call {
+	if calls := th.calls(turn); i < len(calls) {
+		return calls[i]
+	}
+	return call{}
+}
+
 // answered: a turn has its answer, and its card is over.
 func answered(turn int) func(thread) bool {
 	return func(th thread) bool { return th.answer(turn).ID != "" && over(turn)(th) }
@@ -113,13 +121,20 @@ func ran(t testing.TB, c call) {
 	require.Equal(t, 0, *c.ExitCode, "%+v", c)
 }
 
+// workspace is where a session's workspace is on this machine. The header that
+// says so lags behind.
+func (th thread) workspace(t testing.TB) string {
+	t.Helper()
+	if th.WorkspacePath != "" {
+		return th.WorkspacePath
+	}
+	return th.reader.sees(t, th.ID, "the workspace is known", func(th thread) bool { return th.WorkspacePath != "" }).WorkspacePath
+}
+
 // inWorkspace reads a file of the session's workspace; "" where there is none.
 func (th thread) inWorkspace(t testing.TB, name string) string {
 	t.Helper()
-	if th.WorkspacePath == "" { // the header lags behind
-		th = th.reader.sees(t, th.ID, "the workspace is known", func(th thread) bool { return th.WorkspacePath != "" })
-	}
-	data, err := os.ReadFile(filepath.Join(th.WorkspacePath, name))
+	data, err := os.ReadFile(filepath.Join(th.workspace(t), name))
 	if !os.IsNotExist(err) {
 		require.NoError(t, err)
 	}

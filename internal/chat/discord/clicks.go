@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/telemetry"
@@ -107,8 +108,10 @@ func (c *call) decide(ctx context.Context, r ref, k chat.Click) (chat.ClickReply
 	k.Interaction, k.By, k.At = c.i.ID, by, c.i.at()
 	if r.Approval != "" && r.Digest != "" && k.Button != workflows.ButtonWithdraw && k.Button != workflows.ButtonDeny {
 		// What is approved is what was shown: a card may be older than its request.
-		now, err := c.app.approvalView(ctx, k.Thread, r)
+		now, err := c.app.standing(ctx, k.Thread, r)
 		switch {
+		case errors.Is(err, workflows.ErrUnconfirmed), errors.Is(err, workflows.ErrUnavailable):
+			return chat.ClickReply{}, err
 		case err == nil && now.State == workflows.ApprovalPending && short(now.Digest) != r.Digest:
 			return chat.ClickReply{}, errChanged
 		case err == nil && !r.Reviewed && !now.Displayable:
@@ -116,7 +119,7 @@ func (c *call) decide(ctx context.Context, r ref, k chat.Click) (chat.ClickReply
 		case err == nil:
 			k.Digest = now.Digest
 		default:
-			// It is decided, or cannot be read now: the beginning of a digest is none,
+			// It is decided, or not there any more: the beginning of a digest is none,
 			// so the session answers how it stands, and takes it for nothing else.
 			k.Digest = r.Digest
 		}
@@ -126,6 +129,21 @@ func (c *call) decide(ctx context.Context, r ref, k chat.Click) (chat.ClickReply
 		reply.Text += " Discord did not say what your roles are called, so only their IDs counted; click again in a moment."
 	}
 	return reply, err
+}
+
+// standing is approvalView for who can wait: the first look after a worker has died
+// goes to the dead one.
+func (a *App) standing(ctx context.Context, t workflows.Thread, r ref) (v workflows.ApprovalView, err error) {
+	for {
+		if v, err = a.approvalView(ctx, t, r); !errors.Is(err, workflows.ErrUnconfirmed) {
+			return v, err
+		}
+		select {
+		case <-ctx.Done():
+			return v, err
+		case <-time.After(lookAgain):
+		}
+	}
 }
 
 // approvalView reads the newest state of a request.

@@ -73,6 +73,8 @@ const (
 	answerWithin = 2500 * time.Millisecond
 	// lookWithin bounds the one query that a modal may wait for.
 	lookWithin = 1500 * time.Millisecond
+	// lookAgain is the pause before a look that was not answered is taken again.
+	lookAgain = 100 * time.Millisecond
 	// outcomeWithin bounds what an event asks of Temporal.
 	outcomeWithin = 10 * time.Second
 	// shareWithin bounds reading an output and posting it as files.
