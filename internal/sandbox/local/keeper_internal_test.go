@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -55,6 +56,9 @@ func keptOf(t *testing.T, s *session, spec sandbox.ExecSpec) kept {
 // record.
 func TestKeeperDoesWhatTheScriptDoes(t *testing.T) {
 	t.Parallel()
+	if signal.Ignored(syscall.SIGHUP) { // by nohup: what a shell has inherited so it cannot change, a keeper does
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	for name, command := range map[string]string{
 		"streams and code":     "echo out; echo problem >&2; exit 3",
 		"nothing":              "true",
