@@ -222,22 +222,27 @@ func (s *session) guides(found []Guide) {
 	}
 }
 
+// giveUp answers every open call, whose sandbox is not there, with why.
+func (s *session) giveUp(ctx workflow.Context, why string) {
+	for _, c := range s.st.Turn.Calls {
+		switch {
+		case c.ended():
+		case c.begun():
+			s.lostWith(ctx, c, why)
+		default:
+			s.finish(ctx, c, CallFailed, why, modelText("failed", why))
+		}
+	}
+	s.collect()
+}
+
 func (s *session) sandboxFailed(ctx workflow.Context, err error) {
 	sentence := sentenceOf(err)
 	hint := "The session and its files are safe. Send a message to try again."
 	if isErrType(err, ErrTypeSandboxGone) {
 		hint = "What was saved at the last turn's end is safe: `fork` opens it in a new thread."
 	}
-	for _, c := range s.st.Turn.Calls {
-		switch {
-		case c.ended():
-		case c.begun():
-			s.lostWith(ctx, c, sentence)
-		default:
-			s.finish(ctx, c, CallFailed, sentence, modelText("failed", sentence))
-		}
-	}
-	s.collect()
+	s.giveUp(ctx, sentence)
 	s.failed(ctx, sentence, hint)
 }
 

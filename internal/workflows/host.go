@@ -182,16 +182,7 @@ func (s *session) awaitHost(ctx workflow.Context) bool {
 		s.notice("The host of this session's sandbox is back; the session goes on there, with all its files.")
 		return true
 	}
-	for _, c := range s.st.Turn.Calls {
-		switch {
-		case c.ended():
-		case c.begun():
-			s.lostWith(ctx, c, hostSentence)
-		default:
-			s.finish(ctx, c, CallFailed, hostSentence, modelText("failed", hostSentence))
-		}
-	}
-	s.collect()
+	s.giveUp(ctx, hostSentence)
 	s.failed(ctx, hostSentence, "Send a message to ask again; when the host is back, the session goes on there.")
 	return false
 }

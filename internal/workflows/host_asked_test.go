@@ -15,8 +15,7 @@ const silent = "The host of this session's sandbox does not answer."
 // is at the second task, if there is one.
 func onDeadHost(w *world, task string) {
 	w.t.Helper()
-	w.host = "h1"
-	w.up("h1")
+	w.elsewhere("h1")
 	w.ask("write a")
 	w.awaitRest(1)
 	if task != "" {

@@ -15,6 +15,14 @@ import (
 
 func hostQueue(host string) string { return workflows.TaskQueueSandbox + "/" + host }
 
+// elsewhere is where sandboxes are opened from now on.
+func (w *world) elsewhere(host string) {
+	w.mu.Lock()
+	w.host = host
+	w.mu.Unlock()
+	w.up(host)
+}
+
 // up lets a host serve its sandboxes, down kills it.
 func (w *world) up(host string) {
 	k := w.serve(hostQueue(host), w.sandboxes)
@@ -88,18 +96,7 @@ func TestDestroyWithoutTheHost(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 0)
-			w.host = "h1"
-			w.up("h1")
-			w.ask("write a")
-			w.awaitRest(1)
-			if task != "" {
-				w.say("101", "ada", task)
-				w.eventually("it runs", func() bool { return len(w.ranOn("h1", 1)) == 2 })
-			}
-			if strings.HasPrefix(task, "bg") {
-				w.awaitRest(2)
-			}
-			w.down("h1")
+			onDeadHost(w, task)
 			began := time.Now()
 			out, err := w.control.Destroy(t.Context(), w.thread.ManagerID(), workflows.DestroySession{WorkflowID: w.id(), By: person("ada")}, "destroy-1")
 			require.NoError(t, err)
@@ -137,15 +134,8 @@ const quickly = 6 * time.Second
 func TestHostLost(t *testing.T) {
 	t.Parallel()
 	acrossOf(t, []int{0, 1, 3}, quickly, func(t *testing.T, w *world) {
-		w.host = "h1"
-		w.up("h1")
-		w.ask("write a")
-		w.awaitRest(1)
-		w.down("h1")
-		w.mu.Lock()
-		w.host = "h2"
-		w.mu.Unlock()
-		w.up("h2")
+		onDeadHost(w, "")
+		w.elsewhere("h2")
 		w.say("101", "ada", "write b")
 		id := w.awaitApproval("approval-1")
 		v, _ := w.view("approval-1")
@@ -191,17 +181,8 @@ func TestHostLost(t *testing.T) {
 func TestHostLostUnderBackground(t *testing.T) {
 	t.Parallel()
 	acrossOf(t, []int{0, 1, 3}, quickly, func(t *testing.T, w *world) {
-		w.host = "h1"
-		w.up("h1")
-		w.ask("write a")
-		w.awaitRest(1)
-		w.say("101", "ada", "bg block serve")
-		w.awaitRest(2)
-		w.down("h1")
-		w.mu.Lock()
-		w.host = "h2"
-		w.mu.Unlock()
-		w.up("h2")
+		onDeadHost(w, "bg block serve")
+		w.elsewhere("h2")
 		w.say("102", "ada", "write b")
 		require.Equal(t, workflows.OutcomeRecorded, w.click(w.awaitApproval("approval-1"), "grace", workflows.VerdictApprove).Outcome)
 		w.noticed("What became of `block serve`, which ran in the background, is not known: its host is gone. It is not run again.")
@@ -222,11 +203,7 @@ func TestHostLostUnderBackground(t *testing.T) {
 func TestHostComesBack(t *testing.T) {
 	t.Parallel()
 	acrossOf(t, []int{0, 1, 3}, quickly, func(t *testing.T, w *world) {
-		w.host = "h1"
-		w.up("h1")
-		w.ask("write a")
-		w.awaitRest(1)
-		w.down("h1")
+		onDeadHost(w, "")
 		w.say("101", "ada", "write b")
 		id := w.awaitApproval("approval-1")
 		w.say("102", "ada", "write c")

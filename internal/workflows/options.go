@@ -24,7 +24,12 @@ const mostPause = 10 * time.Second
 // forever retries until the activity succeeds or fails for good: the other side
 // is only away.
 func forever(first, most time.Duration) *temporal.RetryPolicy {
-	return &temporal.RetryPolicy{InitialInterval: first, BackoffCoefficient: 2, MaximumInterval: most}
+	return attempted(0, first, 2, most)
+}
+
+// attempted retries so often; 0 is for ever.
+func attempted(attempts int32, first time.Duration, grow float64, most time.Duration) *temporal.RetryPolicy {
+	return &temporal.RetryPolicy{InitialInterval: first, BackoffCoefficient: grow, MaximumInterval: most, MaximumAttempts: attempts}
 }
 
 // postOptions: a post waits for a bot as long as it takes; one attempt is bounded
@@ -53,10 +58,7 @@ func modelOptions(ctx workflow.Context) workflow.Context {
 		StartToCloseTimeout:    15 * time.Minute,
 		ScheduleToCloseTimeout: 30 * time.Minute,
 		HeartbeatTimeout:       10 * time.Second,
-		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: time.Second, BackoffCoefficient: 2,
-			MaximumInterval: 30 * time.Second, MaximumAttempts: 20,
-		},
+		RetryPolicy:            attempted(20, time.Second, 2, 30*time.Second),
 	})
 }
 
@@ -110,10 +112,7 @@ func openOptions(ctx workflow.Context, queue string, attempts int32) workflow.Co
 		ScheduleToCloseTimeout: 15 * time.Minute,
 		HeartbeatTimeout:       10 * time.Second,
 		WaitForCancellation:    true,
-		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2,
-			MaximumInterval: 10 * time.Second, MaximumAttempts: attempts,
-		},
+		RetryPolicy:            attempted(attempts, 500*time.Millisecond, 2, 10*time.Second),
 	})
 }
 
@@ -143,11 +142,6 @@ func gateOptions(ctx workflow.Context, queue string, attempts int32) workflow.Co
 // refused connections. Afterwards it is tried for as long as it takes, which is no
 // event in history.
 const gateAttempts = 7
-
-// attempted retries so often; 0 is for ever.
-func attempted(attempts int32, first time.Duration, grow float64, most time.Duration) *temporal.RetryPolicy {
-	return &temporal.RetryPolicy{InitialInterval: first, BackoffCoefficient: grow, MaximumInterval: most, MaximumAttempts: attempts}
-}
 
 // hereOptions: a local activity holds up its workflow task, so it is tried once
 // and given little time; who may take more is asked after it.
@@ -217,10 +211,7 @@ func snapshotOptions(ctx workflow.Context, queue string) workflow.Context {
 		StartToCloseTimeout:    30 * time.Minute,
 		ScheduleToCloseTimeout: 2 * time.Hour,
 		HeartbeatTimeout:       10 * time.Second,
-		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: time.Second, BackoffCoefficient: 2,
-			MaximumInterval: 30 * time.Second, MaximumAttempts: 5,
-		},
+		RetryPolicy:            attempted(5, time.Second, 2, 30*time.Second),
 	})
 }
 
@@ -232,7 +223,7 @@ func filesOptions(ctx workflow.Context, queue string) workflow.Context {
 		ScheduleToCloseTimeout: 5 * time.Minute,
 		HeartbeatTimeout:       10 * time.Second,
 		WaitForCancellation:    true,
-		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second, MaximumAttempts: 5},
+		RetryPolicy:            attempted(5, 500*time.Millisecond, 2, 10*time.Second),
 	})
 }
 
@@ -244,7 +235,7 @@ func fetchOptions(ctx workflow.Context, queue, key string) workflow.Context {
 		ScheduleToCloseTimeout: 10 * time.Minute,
 		HeartbeatTimeout:       10 * time.Second,
 		WaitForCancellation:    true,
-		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second, MaximumAttempts: 6},
+		RetryPolicy:            attempted(6, time.Second, 2, 30*time.Second),
 		Priority:               temporal.Priority{PriorityKey: priorityAnswer, FairnessKey: fairnessKey(key)},
 	})
 }
@@ -256,8 +247,6 @@ func switchOptions(ctx workflow.Context) workflow.Context {
 		TaskQueue:              TaskQueueSandbox,
 		StartToCloseTimeout:    20 * time.Second,
 		ScheduleToCloseTimeout: 2 * time.Minute,
-		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 5 * time.Second, MaximumAttempts: 8,
-		},
+		RetryPolicy:            attempted(8, 200*time.Millisecond, 2, 5*time.Second),
 	})
 }
