@@ -19,7 +19,7 @@ import (
 // of a message whose thread has no session.
 func (a *App) routers() {
 	a.plain = &chat.Router{
-		Sessions: seeing{a.dep.Sessions, a}, Blobs: a.dep.Blobs, Backends: a.dep.Backends, Workspaces: a.dep.Workspaces,
+		Sessions: a.seeing(a.dep.Sessions), Blobs: a.dep.Blobs, Backends: a.dep.Backends, Workspaces: a.dep.Workspaces,
 		Style: markdownStyle(), Link: a.link, Allow: a.allow, Mask: a.dep.Mask, Outputs: a.dep.Outputs,
 	}
 	mention, reply := *a.plain, *a.plain

@@ -32,52 +32,32 @@ func asking(ctx context.Context, guild, user string) context.Context {
 	return context.WithValue(ctx, askerKey{}, asker{guild, user})
 }
 
-// seeing are the sessions as one person sees them: those in channels that are
-// closed to them are not listed to them, nor copied for them.
-type seeing struct {
-	chat.Sessions
-	app *App
+// seeing are the sessions as one person sees them.
+func (a *App) seeing(all chat.Sessions) chat.Sessions {
+	return chat.Visible{
+		Sessions: all, Unseen: unseen(),
+		Rows: func(ctx context.Context) func(workflows.SessionRow) bool {
+			who, ok := ctx.Value(askerKey{}).(asker)
+			if !ok {
+				return nil
+			}
+			seen := map[string]bool{}
+			return func(row workflows.SessionRow) bool {
+				open, known := seen[row.Thread.Channel]
+				if !known {
+					open = a.sees(ctx, who, row.Thread.Channel)
+					seen[row.Thread.Channel] = open
+				}
+				return open
+			}
+		},
+		Source: func(ctx context.Context, f workflows.ForkSession, source workflows.Thread) bool {
+			return a.seesThread(ctx, asker{source.Team, f.By.ID}, source.ID)
+		},
+	}
 }
 
-// List leaves out what the one who asks cannot see.
-func (s seeing) List(ctx context.Context, managerID string, l workflows.ListSessions) (workflows.SessionList, error) {
-	list, err := s.Sessions.List(ctx, managerID, l)
-	who, ok := ctx.Value(askerKey{}).(asker)
-	if err != nil || !ok {
-		return list, err
-	}
-	seen := map[string]bool{}
-	list.Sessions = slices.DeleteFunc(slices.Clone(list.Sessions), func(row workflows.SessionRow) bool {
-		open, known := seen[row.Thread.Channel]
-		if !known {
-			open = s.app.sees(ctx, who, row.Thread.Channel)
-			seen[row.Thread.Channel] = open
-		}
-		return !open
-	})
-	return list, nil
-}
-
-// Fork copies what the one who asks can see.
-func (s seeing) Fork(ctx context.Context, managerID string, f workflows.ForkSession) (workflows.SessionResult, error) {
-	source, err := workflows.ParseWorkflowID(f.Source)
-	if err != nil {
-		return workflows.SessionResult{}, unseen()
-	}
-	if !s.app.seesThread(ctx, asker{source.Team, f.By.ID}, source.ID) {
-		return workflows.SessionResult{}, unseen()
-	}
-	return s.Sessions.Fork(ctx, managerID, f)
-}
-
-// unseen is what is said of a session that is closed to somebody: as of one that
-// does not exist.
-func unseen() *chat.Error {
-	return &chat.Error{
-		Kind: chat.KindForbidden, Code: "unknown_session", Message: "That names no session that you can see here.",
-		Hint: "See `/agent list` for the sessions and their names.",
-	}
-}
+func unseen() *chat.Error { return chat.Unseen("/agent list") }
 
 // seesThread reports whether somebody sees the channel that a thread stands in.
 // Private threads are seen from within only.

@@ -24,7 +24,7 @@ func (a *App) routers() {
 	style.Clock = func(t time.Time) string { return clock(t) + " UTC" }
 	style.Exact = func(t time.Time) string { return exact(t) + " UTC" }
 	a.plain = &chat.Router{
-		Sessions: seeing{a.dep.Sessions, a}, Blobs: a.dep.Blobs, Backends: a.dep.Backends, Workspaces: a.dep.Workspaces,
+		Sessions: a.seeing(a.dep.Sessions), Blobs: a.dep.Blobs, Backends: a.dep.Backends, Workspaces: a.dep.Workspaces,
 		Style: style, Link: a.link, Allow: a.allow, Mask: a.dep.Mask, Outputs: a.dep.Outputs,
 	}
 	mention, reply := *a.plain, *a.plain

@@ -3,7 +3,6 @@ package slack
 import (
 	"context"
 	"net/url"
-	"slices"
 
 	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/telemetry"
@@ -25,46 +24,26 @@ func asking(ctx context.Context, user, channel string) context.Context {
 	return context.WithValue(ctx, askerKey{}, asker{user, channel})
 }
 
-// seeing are the sessions as one person sees them: those in channels that are
-// closed to them are not listed to them, nor copied for them. Without a person
-// only those in public channels are seen.
-type seeing struct {
-	chat.Sessions
-	app *App
-}
-
-// List leaves out what the one who asks cannot see.
-func (s seeing) List(ctx context.Context, managerID string, l workflows.ListSessions) (workflows.SessionList, error) {
-	list, err := s.Sessions.List(ctx, managerID, l)
-	if err != nil {
-		return list, err
-	}
-	who, _ := ctx.Value(askerKey{}).(asker)
-	list.Sessions = slices.DeleteFunc(slices.Clone(list.Sessions), func(row workflows.SessionRow) bool {
-		return !s.app.sees(ctx, who, row.Thread.Channel, func() string { return row.By.ID })
-	})
-	return list, nil
-}
-
-// Fork copies what the one who asks can see.
-func (s seeing) Fork(ctx context.Context, managerID string, f workflows.ForkSession) (workflows.SessionResult, error) {
-	who, _ := ctx.Value(askerKey{}).(asker)
-	who.user = f.By.ID
-	source, err := workflows.ParseWorkflowID(f.Source)
-	if err != nil || source.Team != s.app.self.Team || !s.app.seesThread(ctx, who, source) {
-		return workflows.SessionResult{}, unseen()
-	}
-	return s.Sessions.Fork(ctx, managerID, f)
-}
-
-// unseen is what is said of a session that is closed to somebody: as of one that
-// does not exist.
-func unseen() *chat.Error {
-	return &chat.Error{
-		Kind: chat.KindForbidden, Code: "unknown_session", Message: "That names no session that you can see here.",
-		Hint: "See `list` for the sessions and their names.",
+// seeing are the sessions as one person sees them. Without a person only those in
+// public channels are seen.
+func (a *App) seeing(all chat.Sessions) chat.Sessions {
+	return chat.Visible{
+		Sessions: all, Unseen: unseen(),
+		Rows: func(ctx context.Context) func(workflows.SessionRow) bool {
+			who, _ := ctx.Value(askerKey{}).(asker)
+			return func(row workflows.SessionRow) bool {
+				return a.sees(ctx, who, row.Thread.Channel, func() string { return row.By.ID })
+			}
+		},
+		Source: func(ctx context.Context, f workflows.ForkSession, source workflows.Thread) bool {
+			who, _ := ctx.Value(askerKey{}).(asker)
+			who.user = f.By.ID
+			return source.Team == a.self.Team && a.seesThread(ctx, who, source)
+		},
 	}
 }
+
+func unseen() *chat.Error { return chat.Unseen("list") }
 
 // mayTouch reports whether the one who asks sees the thread that a button, a modal
 // or a choice names: what they carry counts for nothing by itself.
