@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"github.com/countersign/countersign/cmd/internal/botapp"
 	"github.com/countersign/countersign/cmd/internal/process"
@@ -44,28 +42,9 @@ func (c *doctorCmd) Run(ctx context.Context, e *process.Env) error {
 			Fix: "Set slack.bot_token and slack.app_token, discord.token, or web.tokens for the browser chat.",
 		})
 	}
-	return c.report(e, checks)
-}
-
-func (c *doctorCmd) report(e *process.Env, checks []chat.Check) error {
-	failed := false
-	for _, x := range checks {
-		failed = failed || x.State == chat.CheckFailed
-		if c.JSON {
-			continue
-		}
-		_, _ = fmt.Fprintf(e.Stdout, "%-8s %s: %s\n", x.State, x.Name, x.Text)
-		if x.Fix != "" {
-			_, _ = fmt.Fprintf(e.Stdout, "         %s\n", x.Fix)
-		}
+	reported := make([]process.Check, len(checks))
+	for i, x := range checks {
+		reported[i] = process.Check(x)
 	}
-	if c.JSON {
-		if err := json.NewEncoder(e.Stdout).Encode(checks); err != nil {
-			return fmt.Errorf("writing the checks: %w", err)
-		}
-	}
-	if failed {
-		return process.ExitError{Code: process.ExitFailed}
-	}
-	return nil
+	return e.Report(reported, c.JSON)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,14 +16,6 @@ import (
 type doctorCmd struct {
 	process.Flags
 	JSON bool `help:"Print one JSON array." name:"json"`
-}
-
-// finding is what --json prints of each thing that was looked at.
-type finding struct {
-	Name string `json:"name"`
-	// State is ok, warning (it holds in part, or not) or failed (no command runs).
-	State string `json:"state"`
-	Text  string `json:"text"`
 }
 
 // Run tries out how commands are confined on this machine, in a directory of its own;
@@ -47,28 +38,16 @@ func (c *doctorCmd) Run(ctx context.Context, e *process.Env) (err error) {
 	if err != nil {
 		return err
 	}
-	var found []finding
+	var checks []process.Check
 	for _, f := range b.Facts() {
-		state := "ok"
+		state := process.CheckOK
 		if !f.OK {
-			state = "warning"
+			state = process.CheckWarning
 		}
-		found = append(found, finding{f.Name, state, f.Text})
+		checks = append(checks, process.Check{Name: f.Name, State: state, Text: f.Text})
 	}
-	refused := b.Refuses() != ""
-	if refused {
-		found[0].State = "failed"
+	if b.Refuses() != "" {
+		checks[0].State = process.CheckFailed
 	}
-	if c.JSON {
-		err = json.NewEncoder(e.Stdout).Encode(found)
-	} else {
-		for _, f := range found {
-			_, werr := fmt.Fprintf(e.Stdout, "%-8s %s: %s\n", f.State, f.Name, f.Text)
-			err = errors.Join(err, werr)
-		}
-	}
-	if err == nil && refused {
-		return process.ExitError{Code: process.ExitFailed}
-	}
-	return err
+	return e.Report(checks, c.JSON)
 }

@@ -18,7 +18,7 @@ func TestDoctor(t *testing.T) {
 	e := &process.Env{Stdout: &out, Stderr: &out}
 	c := doctorCmd{JSON: true, Flags: process.Flags{DataDir: t.TempDir(), Set: []string{"sandbox.local.memory_mb=100", "sandbox.local.pids=-1", "sandbox.local.cpus=0.5"}}}
 	err := c.Run(t.Context(), e)
-	var found []finding
+	var found []process.Check
 	require.NoError(t, json.Unmarshal(out.Bytes(), &found))
 	require.Len(t, found, 4)
 	for i, want := range []struct{ name, text string }{{"isolation", "Commands"}, {"memory", "100 MiB"}, {"processes", "No limit is set."}, {"processors", "0.5 processors"}} {
