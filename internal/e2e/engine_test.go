@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/countersign/countersign/internal/sandbox/docker/dockertest"
+	"github.com/countersign/countersign/internal/sandbox/docker/ownengine"
 )
 
 // engineImage is what Docker sandboxes of the tests are made from.
@@ -16,7 +17,7 @@ const engineImage = "countersign-e2e:1"
 // dockerDev is a cmd/dev, not started yet, that runs sessions on an engine of its own.
 func dockerDev(t testing.TB, args ...string) (*dev, *dockertest.Engine) {
 	t.Helper()
-	if why := dockertest.Cannot(); why != "" {
+	if why := ownengine.Cannot(); why != "" {
 		t.Skip(why)
 	}
 	e, err := dockertest.Start()
@@ -27,7 +28,7 @@ func dockerDev(t testing.TB, args ...string) (*dev, *dockertest.Engine) {
 	require.NoError(t, e.Busybox(context.Background(), engineImage))
 	d := newDev(t, args...)
 	d.env = []string{
-		"COUNTERSIGN_SANDBOX_BACKEND=docker", "COUNTERSIGN_SANDBOX_DOCKER_IMAGE=" + engineImage, "COUNTERSIGN_SANDBOX_DOCKER_HOST=" + e.Host,
+		"COUNTERSIGN_SANDBOX_BACKEND=docker", "COUNTERSIGN_SANDBOX_DOCKER_IMAGE=" + engineImage, "COUNTERSIGN_SANDBOX_DOCKER_HOST=" + e.Host(),
 		"COUNTERSIGN_SANDBOX_TIMEOUT_SHELL=1h",
 	}
 	return d, e

@@ -18,6 +18,7 @@ import (
 
 	"github.com/countersign/countersign/internal/config"
 	"github.com/countersign/countersign/internal/config/datadir"
+	"github.com/countersign/countersign/internal/sandbox/docker/ownengine"
 )
 
 // Programs are the command lines that the parts are started by; each takes the
@@ -209,7 +210,7 @@ func newSite(ctx context.Context, dir string, p Programs, port int, docker bool)
 		"--data-dir", s.data[0], "--workspace", workspace, "--web-listen", "127.0.0.1:"+strconv.Itoa(port),
 		"--model", "offline", "--without", "worker,bot", "--behind", s.links[0].address())}
 	if s.engine != nil {
-		s.server.argv = append(s.server.argv, "--set", "sandbox.docker.host="+s.engine.host, "--set", "sandbox.docker.image="+engineImage)
+		s.server.argv = append(s.server.argv, "--set", "sandbox.docker.host="+s.engine.Host(), "--set", "sandbox.docker.image="+engineImage)
 	}
 	if err := s.server.start(); err != nil {
 		return s, err
@@ -236,7 +237,7 @@ func newSite(ctx context.Context, dir string, p Programs, port int, docker bool)
 
 // startEngine brings a Docker engine up where one can be started.
 func (s *site) startEngine(ctx context.Context) error {
-	if s.noEngine = cannotStartEngine(); s.noEngine != "" {
+	if s.noEngine = ownengine.Cannot(); s.noEngine != "" {
 		return nil
 	}
 	var err error
