@@ -14,6 +14,7 @@ import (
 
 	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/docker"
+	"github.com/countersign/countersign/internal/sandbox/sandboxtest"
 )
 
 // volumes returns the names of the rig's volumes but those of destroyed sandboxes.
@@ -45,9 +46,9 @@ func TestEngineRestarts(t *testing.T) {
 	spec := sandbox.Spec{ID: newID()}
 	s, err := r.Open(t.Context(), spec)
 	require.NoError(t, err)
-	done := start(t, s, "echo kept | tee file; exit 3")
+	done := sandboxtest.Start(t, s, "echo kept | tee file; exit 3")
 	await(t, s, done)
-	running := start(t, s, "echo begun; sleep 600")
+	running := sandboxtest.Start(t, s, "echo begun; sleep 600")
 	awaitOutput(t, s, running)
 	followed := make(chan error, 1)
 	go func() { followed <- s.Attach(t.Context(), running, sandbox.Stdout, 0, &sink{}) }()
@@ -68,15 +69,15 @@ func TestEngineRestarts(t *testing.T) {
 	st, err := s.Status(t.Context(), running)
 	require.NoError(t, err)
 	require.Equal(t, sandbox.StateUnknown, st.State)
-	require.Equal(t, "begun\n", await(t, s, running).stdout)
+	require.Equal(t, "begun\n", await(t, s, running).Stdout)
 	require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: running, Command: "echo begun; sleep 600",
 		Limits: sandbox.Limits{}}), "starting it again does not run it again")
 	require.Equal(t, sandbox.StateUnknown, await(t, s, running).State)
 	require.Equal(t, 3, await(t, s, done).ExitCode)
-	require.Equal(t, "kept\n", run(t, s, "cat file").stdout)
+	require.Equal(t, "kept\n", run(t, s, "cat file").Stdout)
 	again, err := other.Open(t.Context(), spec)
 	require.NoError(t, err)
-	require.Equal(t, "kept\n", run(t, again, "cat file").stdout)
+	require.Equal(t, "kept\n", run(t, again, "cat file").Stdout)
 	require.NoError(t, s.Destroy(t.Context()))
 }
 
@@ -103,20 +104,20 @@ func TestContainerKilled(t *testing.T) {
 	r := newRig(t)
 	spec := sandbox.Spec{ID: newID()}
 	s := r.open(t, spec)
-	id := start(t, s, "echo begun; sleep 600")
+	id := sandboxtest.Start(t, s, "echo begun; sleep 600")
 	awaitOutput(t, s, id)
 	api := newClient(t, r.host)
 	require.NoError(t, api.ContainerKill(t.Context(), r.container(t).ID, "KILL"))
 	got := await(t, s, id)
 	require.Equal(t, sandbox.StateUnknown, got.State)
-	require.Equal(t, "begun\n", got.stdout)
+	require.Equal(t, "begun\n", got.Stdout)
 	require.NoError(t, s.Signal(t.Context(), id, sandbox.SignalStop))
 
 	require.NoError(t, api.ContainerPause(t.Context(), r.container(t).ID))
 	other := rigOn(t, r.host, func(c *docker.Config) { c.Owner = r.owner })
 	again, err := other.Open(t.Context(), spec)
 	require.NoError(t, err)
-	require.Equal(t, "goes on\n", run(t, again, "echo goes on").stdout)
+	require.Equal(t, "goes on\n", run(t, again, "echo goes on").Stdout)
 }
 
 // The file that says how an exec ended is there before what stands in it.
@@ -124,7 +125,7 @@ func TestExitBeingWritten(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	s := r.open(t, sandbox.Spec{})
-	id := start(t, s, "echo begun; until [ -e go ]; do sleep 0.05; done; echo over; exit 3")
+	id := sandboxtest.Start(t, s, "echo begun; until [ -e go ]; do sleep 0.05; done; echo over; exit 3")
 	awaitOutput(t, s, id)
 	for _, part := range []string{"", "code 3\\n", "code 3\\nreason exi"} {
 		r.asRoot(t, fmt.Sprintf("printf '%s' > /countersign/execs/%s/exit", part, id))
@@ -140,7 +141,7 @@ func TestExitBeingWritten(t *testing.T) {
 	got := await(t, s, id)
 	require.Equal(t, sandbox.StateExited, got.State)
 	require.Equal(t, 3, got.ExitCode)
-	require.Equal(t, "begun\nover\n", got.stdout)
+	require.Equal(t, "begun\nover\n", got.Stdout)
 }
 
 // A command whose record cannot be written does not run, and may be tried again.
@@ -155,7 +156,7 @@ func TestNoRoomForRecords(t *testing.T) {
 	require.ErrorContains(t, err, "its record cannot be written")
 	r.asRoot(t, "rm /countersign/execs && mv /countersign/aside /countersign/execs")
 	require.NoError(t, s.Start(t.Context(), spec))
-	require.Equal(t, "ran\n", await(t, s, spec.ID).stdout)
+	require.Equal(t, "ran\n", await(t, s, spec.ID).Stdout)
 }
 
 // asRoot runs a command in the rig's container beside its harness.
@@ -182,7 +183,7 @@ func TestContainerPruned(t *testing.T) {
 	r := newRig(t)
 	spec := sandbox.Spec{ID: newID(), Generation: 2}
 	s := r.open(t, spec)
-	id := start(t, s, "echo kept > file; echo mine > ~/x; exit 3")
+	id := sandboxtest.Start(t, s, "echo kept > file; echo mine > ~/x; exit 3")
 	await(t, s, id)
 	require.NoError(t, s.Release(t.Context()))
 	api := newClient(t, r.host)
@@ -191,13 +192,13 @@ func TestContainerPruned(t *testing.T) {
 	spec.Existing = true
 	s = r.open(t, spec)
 	require.Equal(t, 3, await(t, s, id).ExitCode)
-	require.Equal(t, "kept\nmine\n", run(t, s, "cat file ~/x").stdout)
+	require.Equal(t, "kept\nmine\n", run(t, s, "cat file ~/x").Stdout)
 	require.NotContains(t, r.container(t).Name, ".new-")
 
 	require.NoError(t, api.ContainerRemove(t.Context(), r.container(t).ID, container.RemoveOptions{Force: true}))
 	require.ErrorIs(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "x", Command: "true"}), sandbox.ErrGone)
 	s = r.open(t, spec)
-	require.Equal(t, "kept\n", run(t, s, "cat file").stdout, "also of a session that this process has open")
+	require.Equal(t, "kept\n", run(t, s, "cat file").Stdout, "also of a session that this process has open")
 	require.NoError(t, s.Release(t.Context()))
 	require.NoError(t, api.ContainerRemove(t.Context(), r.container(t).ID, container.RemoveOptions{Force: true}))
 	for _, name := range r.volumes(t) {
@@ -226,7 +227,7 @@ func TestHalfIsNotAdopted(t *testing.T) {
 	existing.Existing = true
 	_, err := r.Open(t.Context(), existing)
 	require.ErrorIs(t, err, sandbox.ErrGone)
-	require.Empty(t, run(t, r.open(t, spec), "ls").stdout)
+	require.Empty(t, run(t, r.open(t, spec), "ls").Stdout)
 }
 
 func TestReleaseStops(t *testing.T) {
@@ -265,7 +266,7 @@ func TestOpenedAtOnce(t *testing.T) {
 	for i, s := range sessions {
 		require.NotNil(t, s)
 		run(t, s, "echo x >> file")
-		require.Equal(t, i+1, len(run(t, s, "cat file").stdout)/2)
+		require.Equal(t, i+1, len(run(t, s, "cat file").Stdout)/2)
 	}
 	require.Len(t, r.volumes(t), 3)
 	r.container(t)

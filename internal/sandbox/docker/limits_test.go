@@ -1,7 +1,6 @@
 package docker_test
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/docker"
+	"github.com/countersign/countersign/internal/sandbox/sandboxtest"
 )
 
 // rig is a backend on the shared engine with an owner of its own.
@@ -70,36 +70,14 @@ func (r rig) container(t *testing.T) container.InspectResponse {
 	return c
 }
 
-type result struct {
-	sandbox.ExecStatus
-	stdout, stderr string
+func await(t *testing.T, s sandbox.Session, id string) sandboxtest.Ran {
+	t.Helper()
+	return sandboxtest.Await(t, s, id, 5*time.Minute)
 }
 
-func start(t *testing.T, s sandbox.Session, command string, change ...func(*sandbox.ExecSpec)) string {
+func run(t *testing.T, s sandbox.Session, command string, change ...func(*sandbox.ExecSpec)) sandboxtest.Ran {
 	t.Helper()
-	spec := sandbox.ExecSpec{ID: newID(), Command: command, Limits: sandbox.Limits{Timeout: 5 * time.Minute}}
-	for _, c := range change {
-		c(&spec)
-	}
-	require.NoError(t, s.Start(t.Context(), spec))
-	return spec.ID
-}
-
-func await(t *testing.T, s sandbox.Session, id string) result {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	var out, problem bytes.Buffer
-	require.NoError(t, s.Attach(ctx, id, sandbox.Stdout, 0, &out))
-	require.NoError(t, s.Attach(ctx, id, sandbox.Stderr, 0, &problem))
-	st, err := s.Status(ctx, id)
-	require.NoError(t, err)
-	return result{st, out.String(), problem.String()}
-}
-
-func run(t *testing.T, s sandbox.Session, command string, change ...func(*sandbox.ExecSpec)) result {
-	t.Helper()
-	return await(t, s, start(t, s, command, change...))
+	return await(t, s, sandboxtest.Start(t, s, command, change...))
 }
 
 // awaitOutput waits until the command has written something.
@@ -132,14 +110,14 @@ func TestConfined(t *testing.T) {
 		require.Equal(t, "volume", string(m.Type))
 	}
 
-	status := run(t, s, "cat /proc/self/status; id -un; id").stdout
+	status := run(t, s, "cat /proc/self/status; id -un; id").Stdout
 	for _, want := range []string{
 		"CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapInh:\t0000000000000000", "CapAmb:\t0000000000000000",
 		"NoNewPrivs:\t1", "Seccomp:\t2", "Groups:\t \n", "agent\n", "uid=1000(agent) gid=1000(agent) groups=1000(agent)\n",
 	} {
 		require.Contains(t, status, want)
 	}
-	require.Equal(t, "yes /home/agent agent", run(t, rigEnv(t), `printf '%s %s %s' "$FROM_IMAGE" "$HOME" "$USER"`).stdout,
+	require.Equal(t, "yes /home/agent agent", run(t, rigEnv(t), `printf '%s %s %s' "$FROM_IMAGE" "$HOME" "$USER"`).Stdout,
 		"the image's environment is seen, but for what is the sandbox's own")
 	for what, command := range map[string]string{
 		"entering the records":    "cd /countersign",
@@ -167,12 +145,12 @@ func TestOutOfMemory(t *testing.T) {
 	s := r.open(t, sandbox.Spec{})
 	// tail keeps all of a line.
 	got := run(t, s, "head -c 200M /dev/zero | tail -n 1 | wc -c; echo ${PIPESTATUS[1]}")
-	require.Contains(t, got.stdout, "137\n")
+	require.Contains(t, got.Stdout, "137\n")
 	require.Equal(t, sandbox.StateExited, got.State)
-	require.Contains(t, got.stderr, "countersign: the sandbox ran out of memory")
+	require.Contains(t, got.Stderr, "countersign: the sandbox ran out of memory")
 	got = run(t, s, "echo fine")
-	require.Equal(t, "fine\n", got.stdout, "what watches the command is not what is ended")
-	require.Empty(t, got.stderr)
+	require.Equal(t, "fine\n", got.Stdout, "what watches the command is not what is ended")
+	require.Empty(t, got.Stderr)
 }
 
 func TestDiskLimit(t *testing.T) {
@@ -181,8 +159,8 @@ func TestDiskLimit(t *testing.T) {
 	s := r.open(t, sandbox.Spec{})
 	got := run(t, s, "head -c 30M /dev/zero > big; echo written; sleep 300")
 	require.Equal(t, sandbox.StateOutputLimit, got.State)
-	require.Equal(t, "written\n", got.stdout)
-	require.Contains(t, got.stderr, "its limit is 20 MiB")
+	require.Equal(t, "written\n", got.Stdout)
+	require.Contains(t, got.Stderr, "its limit is 20 MiB")
 	require.Equal(t, sandbox.StateExited, run(t, s, "rm big").State)
 }
 
@@ -192,8 +170,8 @@ func TestTemporaryFilesAreLimited(t *testing.T) {
 	s := r.open(t, sandbox.Spec{})
 	got := run(t, s, "head -c 8M /dev/zero > /tmp/x")
 	require.NotEqual(t, 0, got.ExitCode)
-	require.Contains(t, got.stderr, "No space left on device")
-	require.Equal(t, "ran\n", run(t, s, "printf '#!/bin/sh\necho ran\n' > /var/tmp/p && chmod +x /var/tmp/p && /var/tmp/p").stdout)
+	require.Contains(t, got.Stderr, "No space left on device")
+	require.Equal(t, "ran\n", run(t, s, "printf '#!/bin/sh\necho ran\n' > /var/tmp/p && chmod +x /var/tmp/p && /var/tmp/p").Stdout)
 }
 
 // A command that takes all processes there may be leaves none to stop it with.
@@ -202,13 +180,13 @@ func TestForkBomb(t *testing.T) {
 	r := newRig(t, func(c *docker.Config) { c.PIDs = 64 })
 	s := r.open(t, sandbox.Spec{})
 	require.NoError(t, s.WriteFile(t.Context(), "kept", []byte("kept")))
-	id := start(t, s, "bomb() { bomb | bomb & sleep 60; }; bomb")
+	id := sandboxtest.Start(t, s, "bomb() { bomb | bomb & sleep 60; }; bomb")
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	require.NoError(t, s.Signal(ctx, id, sandbox.SignalStop))
 	st, err := s.Status(ctx, id)
 	require.NoError(t, err)
 	require.Equal(t, sandbox.StateCancelled, st.State)
-	require.Equal(t, "kept", run(t, s, "cat kept").stdout)
-	require.Less(t, strings.Count(run(t, s, "ls -d /proc/[0-9]*").stdout, "\n"), 30)
+	require.Equal(t, "kept", run(t, s, "cat kept").Stdout)
+	require.Less(t, strings.Count(run(t, s, "ls -d /proc/[0-9]*").Stdout, "\n"), 30)
 }

@@ -53,8 +53,8 @@ func TestMoves(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	first := r.open(t, sandbox.Spec{})
-	require.Equal(t, "", run(t, first, makeTree).stderr)
-	want := run(t, first, listTree).stdout
+	require.Equal(t, "", run(t, first, makeTree).Stderr)
+	want := run(t, first, listTree).Stdout
 	data, st := export(t, first)
 
 	l, err := local.New(t.Context(), local.Config{DataDir: t.TempDir(), NoIsolation: true})
@@ -64,14 +64,14 @@ func TestMoves(t *testing.T) {
 	defer second.Destroy(context.WithoutCancel(t.Context()))
 	// What differs: set-uid bits do not travel.
 	want = string(bytes.ReplaceAll([]byte(want), []byte("|4755|"), []byte("|755|")))
-	require.Equal(t, want, run(t, second, listTree).stdout)
+	require.Equal(t, want, run(t, second, listTree).Stdout)
 	again, stAgain := export(t, second)
 	require.Equal(t, st, stAgain)
 	require.True(t, bytes.Equal(data, again), "equal content gives equal bytes")
 
 	third := r.open(t, sandbox.Spec{Seed: from(again)})
-	require.Equal(t, want, run(t, third, listTree).stdout)
-	require.Equal(t, "agent 1000 1000\n", run(t, third, "stat -c '%U %u %g' d/e/f").stdout)
+	require.Equal(t, want, run(t, third, listTree).Stdout)
+	require.Equal(t, "agent 1000 1000\n", run(t, third, "stat -c '%U %u %g' d/e/f").Stdout)
 	data, st = export(t, third)
 	require.Equal(t, stAgain, st)
 	require.True(t, bytes.Equal(data, again))
@@ -121,7 +121,7 @@ func TestSeedDirectory(t *testing.T) {
 			return err
 		}
 	})
-	require.Equal(t, "text", run(t, r.open(t, sandbox.Spec{Seed: seed}), "cat file").stdout)
+	require.Equal(t, "text", run(t, r.open(t, sandbox.Spec{Seed: seed}), "cat file").Stdout)
 	_, err := r.Open(t.Context(), sandbox.Spec{ID: "x", Seed: sandbox.Seed{Directory: filepath.Join(dir, "none")}})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	var refused *sandbox.RefusedError
@@ -136,7 +136,7 @@ func TestMovesBusybox(t *testing.T) {
 	r := newRig(t, func(c *docker.Config) { c.Image = imageBusybox })
 	s := r.open(t, sandbox.Spec{})
 	require.Equal(t, "", run(t, s, `mkdir -p d/e void; echo x > d/file; touch -d '2021-03-04 05:06:07' d/file; ln -s d/file link; ln d/file d/e/hard
-echo odd > "$(printf 'n\377\nm')"; mkdir shut; echo in > shut/in; chmod 0 shut; echo none > none; chmod 0 none`).stderr)
+echo odd > "$(printf 'n\377\nm')"; mkdir shut; echo in > shut/in; chmod 0 shut; echo none > none; chmod 0 none`).Stderr)
 	data, c := export(t, s)
 	require.Equal(t, snapshot.Content{Files: 6, Bytes: 2 + 2 + 4 + 3 + 5}, c)
 	again, _ := export(t, r.open(t, sandbox.Spec{ID: "other", Seed: from(data)}))

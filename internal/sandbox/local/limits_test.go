@@ -1,7 +1,6 @@
 package local_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -14,29 +13,17 @@ import (
 
 	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/local"
+	"github.com/countersign/countersign/internal/sandbox/sandboxtest"
 )
 
-// ran is how a command ended.
-type ran struct {
-	sandbox.ExecStatus
-	stdout, stderr string
-}
-
-func await(t *testing.T, s sandbox.Session, id string) ran {
+func await(t *testing.T, s sandbox.Session, id string) sandboxtest.Ran {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	var out, problem bytes.Buffer
-	require.NoError(t, s.Attach(ctx, id, sandbox.Stdout, 0, &out))
-	require.NoError(t, s.Attach(ctx, id, sandbox.Stderr, 0, &problem))
-	st, err := s.Status(ctx, id)
-	require.NoError(t, err)
-	return ran{st, out.String(), problem.String()}
+	return sandboxtest.Await(t, s, id, 2*time.Minute)
 }
 
 // runs starts a command, in a namespace made for it or, where ahead, in one that was
 // made before.
-func runs(t *testing.T, s sandbox.Session, id, command string, timeout time.Duration) ran {
+func runs(t *testing.T, s sandbox.Session, id, command string, timeout time.Duration) sandboxtest.Ran {
 	t.Helper()
 	require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: id, Command: command, Limits: sandbox.Limits{Timeout: timeout}}))
 	return await(t, s, id)
@@ -84,11 +71,11 @@ func TestOutOfMemory(t *testing.T) {
 			s := limited(t, mode, local.Limits{Memory: 64 << 20}, "memory")
 			got := runs(t, s, "hog", "head -c 200M /dev/zero | tail -n 1 | wc -c; echo ${PIPESTATUS[1]}", time.Minute)
 			require.Equal(t, sandbox.StateExited, got.State)
-			require.Contains(t, got.stdout, "137\n")
-			require.Equal(t, 1, strings.Count(got.stderr, "countersign: the sandbox ran out of memory"), got.stderr)
+			require.Contains(t, got.Stdout, "137\n")
+			require.Equal(t, 1, strings.Count(got.Stderr, "countersign: the sandbox ran out of memory"), got.Stderr)
 			got = runs(t, s, "next", "echo fine", time.Minute)
-			require.Equal(t, "fine\n", got.stdout)
-			require.Empty(t, got.stderr)
+			require.Equal(t, "fine\n", got.Stdout)
+			require.Empty(t, got.Stderr)
 		})
 	}
 }
@@ -103,8 +90,8 @@ func TestForkBomb(t *testing.T) {
 			t.Parallel()
 			s := limited(t, mode, local.Limits{PIDs: 64}, "processes")
 			got := runs(t, s, "many", "sh -c 'for i in $(seq 200); do sleep 600 & done; echo all'", time.Minute)
-			require.NotContains(t, got.stdout, "all", "nothing more can be started")
-			require.Regexp(t, "(?i)fork", got.stderr)
+			require.NotContains(t, got.Stdout, "all", "nothing more can be started")
+			require.Regexp(t, "(?i)fork", got.Stderr)
 			got = runs(t, s, "bomb", bomb, 3*time.Second)
 			require.Equal(t, sandbox.StateTimedOut, got.State)
 			require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "another", Command: "echo begun; " + bomb, Limits: sandbox.Limits{Timeout: time.Minute}}))
@@ -112,7 +99,7 @@ func TestForkBomb(t *testing.T) {
 			defer cancel()
 			require.NoError(t, s.Signal(ctx, "another", sandbox.SignalStop))
 			require.Equal(t, sandbox.StateCancelled, await(t, s, "another").State)
-			require.Equal(t, "fine\n", runs(t, s, "next", "echo fine", time.Minute).stdout)
+			require.Equal(t, "fine\n", runs(t, s, "next", "echo fine", time.Minute).Stdout)
 		})
 	}
 }
@@ -142,8 +129,8 @@ func TestLimitsAreSaid(t *testing.T) {
 		s, err := b.Open(t.Context(), sandbox.Spec{ID: "x", Generation: 1})
 		require.NoError(t, err)
 		got := runs(t, s, "limits", "ulimit -d; head -c 600M /dev/zero | tail -n 1 | wc -c", time.Minute)
-		require.Contains(t, got.stdout, fmt.Sprint(256<<10, "\n"))
-		require.Regexp(t, "(?i)memory", got.stderr)
+		require.Contains(t, got.Stdout, fmt.Sprint(256<<10, "\n"))
+		require.Regexp(t, "(?i)memory", got.Stderr)
 		require.NoError(t, s.Destroy(t.Context()))
 	}
 	for _, f := range mustFacts(t, local.Config{DataDir: t.TempDir(), NoIsolation: true}) {

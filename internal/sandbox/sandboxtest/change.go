@@ -64,9 +64,9 @@ func testChange(t *testing.T, b *rig) {
 		require.Equal(t, fs.FileMode(0o755), mustStat(t, s, "x/y/z").Mode.Perm())
 		require.True(t, mustStat(t, s, odd).Exists)
 		require.EqualValues(t, 1_600_000, mustStat(t, s, "big").Size)
-		require.Equal(t, "through", run(t, s, "cat real; test -L d/link").stdout)
+		require.Equal(t, "through", run(t, s, "cat real; test -L d/link").Stdout)
 		require.Equal(t, "./a\n./big\n./d\n./d/link\n./real\n./x\n./x/y\n./x/y/z\n",
-			run(t, s, `rm -f d/n*; find . -mindepth 1 | LC_ALL=C sort`).stdout, "nothing is left beside")
+			run(t, s, `rm -f d/n*; find . -mindepth 1 | LC_ALL=C sort`).Stdout, "nothing is left beside")
 	}
 	require.ErrorIs(t, s.Change(ctx, []sandbox.Change{{Path: "new", Data: []byte("x")}, {Path: "d", Data: []byte("x")}}), sandbox.ErrNotFile)
 	require.False(t, mustStat(t, s, "new").Exists)
@@ -87,6 +87,6 @@ func testChangeUndone(t *testing.T, b *rig) {
 	require.Equal(t, "kept", content(t, s, "a"))
 	require.Equal(t, "kept", content(t, s, "b"))
 	require.Equal(t, "kept", content(t, s, "shut/f"))
-	require.Equal(t, "a\nb\nshut\n", run(t, s, "ls -A").stdout)
-	require.Equal(t, "f\n", run(t, s, "ls -A shut").stdout)
+	require.Equal(t, "a\nb\nshut\n", run(t, s, "ls -A").Stdout)
+	require.Equal(t, "f\n", run(t, s, "ls -A shut").Stdout)
 }

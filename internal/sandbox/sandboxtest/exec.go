@@ -22,12 +22,12 @@ import (
 func testStreams(t *testing.T, b *rig) {
 	s := b.open(t)
 	r := run(t, s, "echo out; echo problem >&2; echo more; exit 3")
-	require.Equal(t, "out\nmore\n", r.stdout)
-	require.Equal(t, "problem\n", r.stderr)
+	require.Equal(t, "out\nmore\n", r.Stdout)
+	require.Equal(t, "problem\n", r.Stderr)
 	require.Equal(t, sandbox.StateExited, r.State)
 	require.Equal(t, 3, r.ExitCode)
-	require.EqualValues(t, len(r.stdout), r.StdoutBytes)
-	require.EqualValues(t, len(r.stderr), r.StderrBytes)
+	require.EqualValues(t, len(r.Stdout), r.StdoutBytes)
+	require.EqualValues(t, len(r.Stderr), r.StderrBytes)
 	require.False(t, r.StartedAt.IsZero())
 	require.False(t, r.EndedAt.Before(r.StartedAt))
 }
@@ -38,9 +38,9 @@ func testIdempotentStart(t *testing.T, b *rig) {
 	for range 3 {
 		require.NoError(t, s.Start(t.Context(), spec))
 	}
-	require.Equal(t, "done\n", await(t, s, spec.ID).stdout)
+	require.Equal(t, "done\n", await(t, s, spec.ID).Stdout)
 	require.NoError(t, s.Start(t.Context(), spec), "starting a finished exec attaches to it")
-	require.Equal(t, "done\n", await(t, s, spec.ID).stdout)
+	require.Equal(t, "done\n", await(t, s, spec.ID).Stdout)
 	require.Equal(t, "run\n", content(t, s, "log"))
 }
 
@@ -63,16 +63,16 @@ func testConcurrentStarts(t *testing.T, b *rig) {
 
 func testConflict(t *testing.T, b *rig) {
 	s := b.open(t)
-	id := start(t, s, "echo one")
+	id := Start(t, s, "echo one")
 	await(t, s, id)
 	require.ErrorIs(t, s.Start(t.Context(), sandbox.ExecSpec{ID: id, Command: "echo two"}), sandbox.ErrExecConflict)
 	require.ErrorIs(t, s.Start(t.Context(), sandbox.ExecSpec{ID: id, Command: "echo one", Cwd: "/tmp"}), sandbox.ErrExecConflict)
-	require.Equal(t, "one\n", await(t, s, id).stdout)
+	require.Equal(t, "one\n", await(t, s, id).Stdout)
 }
 
 func testAttachAtOffset(t *testing.T, b *rig) {
 	s := b.open(t)
-	id := start(t, s, "printf 0123; while [ ! -e go ]; do sleep 0.05; done; printf 456789")
+	id := Start(t, s, "printf 0123; while [ ! -e go ]; do sleep 0.05; done; printf 456789")
 	eventually(t, "the first bytes", func() bool {
 		st, err := s.Status(t.Context(), id)
 		require.NoError(t, err)
@@ -92,7 +92,7 @@ func testAttachAtOffset(t *testing.T, b *rig) {
 
 func testAttachEnds(t *testing.T, b *rig) {
 	s := b.open(t)
-	id := start(t, s, "echo begun; sleep 300", limits(sandbox.Limits{Timeout: time.Hour}))
+	id := Start(t, s, "echo begun; sleep 300", limits(sandbox.Limits{Timeout: time.Hour}))
 	f := follow(t, s, id, 0)
 	eventually(t, "the first line", func() bool { return f.String() == "begun\n" })
 	require.ErrorIs(t, f.stop(), context.Canceled)
@@ -121,13 +121,13 @@ func testExitCodes(t *testing.T, b *rig) {
 
 func testInterrupt(t *testing.T, b *rig) {
 	s := b.open(t)
-	id := start(t, s, "trap 'echo interrupted; exit 7' INT; echo ready; while :; do sleep 0.05; done")
+	id := Start(t, s, "trap 'echo interrupted; exit 7' INT; echo ready; while :; do sleep 0.05; done")
 	awaitOutput(t, s, id, "ready")
 	require.NoError(t, s.Signal(t.Context(), id, sandbox.SignalInterrupt))
 	r := await(t, s, id)
 	require.Equal(t, sandbox.StateExited, r.State)
 	require.Equal(t, 7, r.ExitCode)
-	require.Equal(t, "ready\ninterrupted\n", r.stdout)
+	require.Equal(t, "ready\ninterrupted\n", r.Stdout)
 	require.NoError(t, s.Signal(t.Context(), id, sandbox.SignalStop), "stopping what has ended is no error")
 	require.Error(t, s.Signal(t.Context(), id, "HUP; id"))
 }
@@ -179,24 +179,24 @@ func (f *following) stop() error {
 
 func testStop(t *testing.T, b *rig) {
 	s := b.open(t)
-	id := start(t, s, "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
+	id := Start(t, s, "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
 	awaitOutput(t, s, id, "ready")
 	require.NoError(t, s.Signal(t.Context(), id, sandbox.SignalStop))
 	r := await(t, s, id)
 	require.Equal(t, sandbox.StateCancelled, r.State)
-	require.Equal(t, "ready\nbye\n", r.stdout)
+	require.Equal(t, "ready\nbye\n", r.Stdout)
 }
 
 func testStopStubborn(t *testing.T, b *rig) {
 	s := b.open(t)
-	id := start(t, s, "trap '' TERM INT HUP; echo ready; while :; do sleep 0.05; done")
+	id := Start(t, s, "trap '' TERM INT HUP; echo ready; while :; do sleep 0.05; done")
 	awaitOutput(t, s, id, "ready")
 	began := time.Now()
 	require.NoError(t, s.Signal(t.Context(), id, sandbox.SignalStop))
 	require.Equal(t, sandbox.StateCancelled, await(t, s, id).State)
 	require.Less(t, time.Since(began), 2*time.Minute, "it would go on for five")
 
-	id = start(t, s, "trap '' TERM; echo ready; sleep 300")
+	id = Start(t, s, "trap '' TERM; echo ready; sleep 300")
 	awaitOutput(t, s, id, "ready")
 	require.NoError(t, s.Signal(t.Context(), id, sandbox.SignalKill))
 	require.Equal(t, sandbox.StateCancelled, await(t, s, id).State)
@@ -206,17 +206,17 @@ func testStopStubborn(t *testing.T, b *rig) {
 func testStopOnlyOne(t *testing.T, b *rig) {
 	s, other, ctx := b.open(t), b.open(t), t.Context()
 	named := func(id string) func(*sandbox.ExecSpec) { return func(s *sandbox.ExecSpec) { s.ID = id } }
-	start(t, s, "echo one; sleep 300", named("exec-1"))
-	start(t, s, "echo ten; while [ ! -e go ]; do sleep 0.05; done; echo end", named("exec-10"))
-	start(t, other, "echo other; while [ ! -e go ]; do sleep 0.05; done; echo end", named("exec-1"))
+	Start(t, s, "echo one; sleep 300", named("exec-1"))
+	Start(t, s, "echo ten; while [ ! -e go ]; do sleep 0.05; done; echo end", named("exec-10"))
+	Start(t, other, "echo other; while [ ! -e go ]; do sleep 0.05; done; echo end", named("exec-1"))
 	awaitOutput(t, s, "exec-10", "ten")
 	awaitOutput(t, other, "exec-1", "other")
 	require.NoError(t, s.Signal(ctx, "exec-1", sandbox.SignalStop))
 	require.Equal(t, sandbox.StateCancelled, await(t, s, "exec-1").State)
 	require.NoError(t, s.WriteFile(ctx, "go", nil))
 	require.NoError(t, other.WriteFile(ctx, "go", nil))
-	require.Equal(t, "ten\nend\n", await(t, s, "exec-10").stdout)
-	require.Equal(t, "other\nend\n", await(t, other, "exec-1").stdout)
+	require.Equal(t, "ten\nend\n", await(t, s, "exec-10").Stdout)
+	require.Equal(t, "other\nend\n", await(t, other, "exec-1").Stdout)
 }
 
 // beats starts processes in every way that commands use to leave one behind;
@@ -256,7 +256,7 @@ func testStopReachesAll(t *testing.T, b *rig) {
 	if s.Info().Shell != "bash" {
 		t.Skip("needs bash in the sandbox")
 	}
-	id := start(t, s, beats+"wait")
+	id := Start(t, s, beats+"wait")
 	awaitBeats(t, s)
 	require.NoError(t, s.Signal(t.Context(), id, sandbox.SignalStop))
 	require.Equal(t, sandbox.StateCancelled, await(t, s, id).State)
@@ -272,7 +272,7 @@ func testBackgroundEnds(t *testing.T, b *rig) {
 	r := run(t, s, beats+"while [ ! -s stubborn ] || [ ! -s daemon ] || [ ! -s session ]; do sleep 0.05; done; echo end; exit 5")
 	require.Equal(t, sandbox.StateExited, r.State)
 	require.Equal(t, 5, r.ExitCode)
-	require.Equal(t, "end\n", r.stdout)
+	require.Equal(t, "end\n", r.Stdout)
 	require.Less(t, time.Since(began), 2*time.Minute, "they would go on for five")
 	requireSilence(t, s)
 }
@@ -285,7 +285,7 @@ func limits(l sandbox.Limits) func(*sandbox.ExecSpec) {
 func testTimeout(t *testing.T, b *rig) {
 	s := b.open(t)
 	began := time.Now()
-	id := start(t, s, "echo begun; sleep 300; echo never", limits(sandbox.Limits{Timeout: 700 * time.Millisecond}))
+	id := Start(t, s, "echo begun; sleep 300; echo never", limits(sandbox.Limits{Timeout: 700 * time.Millisecond}))
 	eventually(t, "the time-out", func() bool {
 		st, err := s.Status(t.Context(), id)
 		require.NoError(t, err)
@@ -294,7 +294,7 @@ func testTimeout(t *testing.T, b *rig) {
 	require.Less(t, time.Since(began), 2*time.Minute, "it would go on for five")
 	r := await(t, s, id)
 	require.Equal(t, sandbox.StateTimedOut, r.State)
-	require.Equal(t, "begun\n", r.stdout)
+	require.Equal(t, "begun\n", r.Stdout)
 
 	r = run(t, s, "echo quick", limits(sandbox.Limits{Timeout: time.Hour}))
 	require.Equal(t, sandbox.StateExited, r.State)
@@ -303,7 +303,7 @@ func testTimeout(t *testing.T, b *rig) {
 func testOutputLimit(t *testing.T, b *rig) {
 	s := b.open(t)
 	const limit = 256 << 10
-	id := start(t, s, "yes", limits(sandbox.Limits{OutputBytes: limit, Timeout: 60 * time.Second}))
+	id := Start(t, s, "yes", limits(sandbox.Limits{OutputBytes: limit, Timeout: 60 * time.Second}))
 	eventually(t, "the limit", func() bool {
 		st, err := s.Status(t.Context(), id)
 		require.NoError(t, err)
@@ -311,21 +311,21 @@ func testOutputLimit(t *testing.T, b *rig) {
 	})
 	r := await(t, s, id)
 	require.Equal(t, sandbox.StateOutputLimit, r.State)
-	require.Equal(t, strings.Repeat("y\n", limit/2), r.stdout)
+	require.Equal(t, strings.Repeat("y\n", limit/2), r.Stdout)
 }
 
 func testNoStdin(t *testing.T, b *rig) {
 	s := b.open(t)
-	id := start(t, s, "cat; echo end")
-	require.Equal(t, "end\n", await(t, s, id).stdout)
-	id = start(t, s, "sleep 300")
+	id := Start(t, s, "cat; echo end")
+	require.Equal(t, "end\n", await(t, s, id).Stdout)
+	id = Start(t, s, "sleep 300")
 	require.Error(t, s.Send(t.Context(), id, say("x")))
 }
 
 func testBigOutput(t *testing.T, b *rig) {
 	s := b.open(t)
 	const size = 100 << 20
-	id := start(t, s, fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; echo problem >&2", size))
+	id := Start(t, s, fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; echo problem >&2", size))
 	h := sha256.New()
 	peak := peakWriter{w: h}
 	require.NoError(t, s.Attach(t.Context(), id, sandbox.Stdout, 0, &peak))
@@ -375,8 +375,8 @@ func testBinaryOutput(t *testing.T, b *rig) {
 	}
 	require.NoError(t, s.WriteFile(t.Context(), "bytes", want))
 	r := run(t, s, "cat bytes; cat bytes >&2")
-	require.Equal(t, want, []byte(r.stdout))
-	require.Equal(t, want, []byte(r.stderr))
+	require.Equal(t, want, []byte(r.Stdout))
+	require.Equal(t, want, []byte(r.Stderr))
 }
 
 func testOddArguments(t *testing.T, b *rig) {
@@ -386,19 +386,19 @@ func testOddArguments(t *testing.T, b *rig) {
 		"ünïcödé 🙂", "\xff\xfe", "  spaces  ", "; exit 9", "#", "!!", "%s%d", "\r", "\x1b[31m", "a\n",
 	} {
 		r := run(t, s, "printf %s "+quote(arg))
-		require.Equal(t, arg, r.stdout)
+		require.Equal(t, arg, r.Stdout)
 		require.Equal(t, 0, r.ExitCode)
 		r = run(t, s, `printf %s "$ARG"`, func(s *sandbox.ExecSpec) { s.Env = map[string]string{"ARG": arg} })
-		require.Equal(t, arg, r.stdout)
+		require.Equal(t, arg, r.Stdout)
 	}
 	r := run(t, s, "-no-such-program")
 	require.Equal(t, 127, r.ExitCode, "a command may begin with a dash")
 	r = run(t, s, "echo $0 $#; echo trailing\\\n\n\n")
-	require.Contains(t, r.stdout, " 0\ntrailing")
+	require.Contains(t, r.Stdout, " 0\ntrailing")
 
 	long := "printf %s " + strings.Repeat("x", sandbox.MaxCommand-10)
 	require.Len(t, long, sandbox.MaxCommand)
-	require.Len(t, run(t, s, long).stdout, sandbox.MaxCommand-10)
+	require.Len(t, run(t, s, long).Stdout, sandbox.MaxCommand-10)
 }
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
@@ -435,7 +435,7 @@ func testNoExec(t *testing.T, b *rig) {
 	require.ErrorIs(t, s.Attach(ctx, "none", sandbox.Stdout, 0, io.Discard), sandbox.ErrNoExec)
 	require.ErrorIs(t, s.Signal(ctx, "none", sandbox.SignalInterrupt), sandbox.ErrNoExec)
 	require.ErrorIs(t, s.Send(ctx, "none", say("x")), sandbox.ErrNoExec)
-	id := start(t, s, "true")
+	id := Start(t, s, "true")
 	require.Error(t, s.Attach(ctx, id, "stdin", 0, io.Discard))
 }
 
@@ -463,7 +463,7 @@ func testStopBeforeStart(t *testing.T, b *rig) {
 
 func testFreeze(t *testing.T, b *rig) {
 	s, ctx := b.open(t), t.Context()
-	id := start(t, s, "i=0; while :; do i=$((i+1)); echo $i > count; sleep 0.01; done")
+	id := Start(t, s, "i=0; while :; do i=$((i+1)); echo $i > count; sleep 0.01; done")
 	eventually(t, "a count", func() bool { return content(t, s, "count") != "" })
 	require.NoError(t, s.Signal(ctx, id, sandbox.SignalFreeze))
 	pause(t, 50*time.Millisecond)
@@ -491,7 +491,7 @@ func testCwd(t *testing.T, b *rig) {
 		"a b/../a b": info.Workspace + "/a b", "~": info.Home,
 	} {
 		r := run(t, s, "pwd", func(s *sandbox.ExecSpec) { s.Cwd = cwd })
-		require.Equal(t, want+"\n", r.stdout, cwd)
+		require.Equal(t, want+"\n", r.Stdout, cwd)
 	}
 }
 
@@ -502,13 +502,13 @@ func testEnvironment(t *testing.T, b *rig) {
 		"PATH": true, "HOME": true, "TMPDIR": true, "USER": true, "LOGNAME": true, "LANG": true, "TERM": true, "COUNTERSIGN_EXEC": true,
 		"GIVEN": true, "PWD": true, "OLDPWD": true, "SHLVL": true, "_": true, // the last four are the shell's own
 	}
-	for line := range strings.Lines(r.stdout) {
+	for line := range strings.Lines(r.Stdout) {
 		name, _, _ := strings.Cut(line, "=")
 		require.True(t, allowed[name], "%s is in a command's environment", name)
 	}
-	require.Contains(t, r.stdout, "GIVEN=yes\n")
-	require.Contains(t, r.stdout, "TERM=dumb\n")
-	require.NotContains(t, r.stdout, SecretEnv)
+	require.Contains(t, r.Stdout, "GIVEN=yes\n")
+	require.Contains(t, r.Stdout, "TERM=dumb\n")
+	require.NotContains(t, r.Stdout, SecretEnv)
 	r = run(t, s, `touch "$HOME/x" "$TMPDIR/y" && command -v sh >/dev/null && umask && echo ok`)
-	require.Equal(t, "0022\nok\n", r.stdout)
+	require.Equal(t, "0022\nok\n", r.Stdout)
 }

@@ -20,7 +20,7 @@ func testFiles(t *testing.T, b *rig) {
 	s, ctx := b.open(t), t.Context()
 	root := s.Info().Workspace
 	require.NoError(t, s.WriteFile(ctx, "a/b/c.txt", []byte("hello")))
-	require.Equal(t, "hello", run(t, s, "cat a/b/c.txt").stdout)
+	require.Equal(t, "hello", run(t, s, "cat a/b/c.txt").Stdout)
 	data, size, err := s.ReadFile(ctx, root+"/a/./b/../b/c.txt", 3)
 	require.NoError(t, err)
 	require.Equal(t, "hel", string(data))
@@ -37,7 +37,7 @@ func testFiles(t *testing.T, b *rig) {
 	require.Equal(t, root+"/a/b/c.txt", info.Resolved)
 	require.EqualValues(t, 5, info.Size)
 	require.Equal(t, "from inside\n", content(t, s, "made"))
-	require.Equal(t, "a\nmade\npipe\n", run(t, s, "ls -A").stdout, "a write leaves no temporary file")
+	require.Equal(t, "a\nmade\npipe\n", run(t, s, "ls -A").Stdout, "a write leaves no temporary file")
 
 	_, _, err = s.ReadFile(ctx, "pipe", 1)
 	require.ErrorIs(t, err, sandbox.ErrNotFile)
@@ -70,7 +70,7 @@ func testLinks(t *testing.T, b *rig) {
 	_, err := s.Stat(ctx, "loop")
 	require.Error(t, err)
 	require.NoError(t, s.WriteFile(ctx, "rel/same", []byte("through")))
-	require.Equal(t, "through", run(t, s, "cat d/e/f; test -L d/e/same").stdout, "a write goes where the link leads")
+	require.Equal(t, "through", run(t, s, "cat d/e/f; test -L d/e/same").Stdout, "a write goes where the link leads")
 	require.NoError(t, s.WriteFile(ctx, "dangling", []byte("made")))
 	require.Equal(t, "made", content(t, s, "nothing"))
 }
@@ -139,10 +139,10 @@ func testGlob(t *testing.T, b *rig) {
 func testTemp(t *testing.T, b *rig) {
 	s := b.open(t)
 	run(t, s, `echo kept > "$TMPDIR/x"; echo kept > "$HOME/y"`)
-	require.Equal(t, "kept\nkept\n", run(t, s, `cat "$TMPDIR/x" "$HOME/y"`).stdout)
+	require.Equal(t, "kept\nkept\n", run(t, s, `cat "$TMPDIR/x" "$HOME/y"`).Stdout)
 	if s.Info().Isolated {
 		other := b.open(t)
-		require.Empty(t, run(t, other, `ls -A /tmp "$HOME" | grep -v :`).stdout[1:], "sessions share /tmp")
+		require.Empty(t, run(t, other, `ls -A /tmp "$HOME" | grep -v :`).Stdout[1:], "sessions share /tmp")
 	}
 }
 
@@ -162,9 +162,9 @@ func testOpenTwice(t *testing.T, b *rig) {
 func testRelease(t *testing.T, b *rig) {
 	spec := sandbox.Spec{ID: "agent/web/main/" + newID(), Generation: 3}
 	s := b.openSpec(t, spec)
-	done := start(t, s, "echo kept | tee file; exit 4")
+	done := Start(t, s, "echo kept | tee file; exit 4")
 	await(t, s, done)
-	running := start(t, s, "echo begun; sleep 60")
+	running := Start(t, s, "echo begun; sleep 60")
 	awaitOutput(t, s, running, "begun")
 	require.NoError(t, s.Release(t.Context()))
 
@@ -173,10 +173,10 @@ func testRelease(t *testing.T, b *rig) {
 	require.Equal(t, "kept\n", content(t, s, "file"))
 	r := await(t, s, done)
 	require.Equal(t, 4, r.ExitCode)
-	require.Equal(t, "kept\n", r.stdout)
+	require.Equal(t, "kept\n", r.Stdout)
 	r = await(t, s, running)
 	require.Equal(t, sandbox.StateCancelled, r.State)
-	require.Equal(t, "begun\n", r.stdout)
+	require.Equal(t, "begun\n", r.Stdout)
 }
 
 func testGone(t *testing.T, b *rig) {
@@ -190,7 +190,7 @@ func testGone(t *testing.T, b *rig) {
 func testDestroy(t *testing.T, b *rig) {
 	spec := sandbox.Spec{ID: "agent/web/main/" + newID(), Generation: 1}
 	s, ctx := b.openSpec(t, spec), t.Context()
-	id := start(t, s, "chmod 500 .; mkdir -p $HOME/d; touch $HOME/d/f; chmod 000 $HOME/d; echo ready; sleep 60")
+	id := Start(t, s, "chmod 500 .; mkdir -p $HOME/d; touch $HOME/d/f; chmod 000 $HOME/d; echo ready; sleep 60")
 	awaitOutput(t, s, id, "ready")
 	require.NoError(t, s.Destroy(ctx))
 	require.NoError(t, s.Destroy(ctx), "destroying is idempotent")
@@ -209,21 +209,21 @@ func testExport(t *testing.T, b *rig) {
 	r := run(t, s, `mkdir -p d/e void; printf x > d/e/f; chmod 640 d/e/f; ln -s d/e/f link; ln -s /etc/passwd out; ln d/e/f d/second
 printf odd > "$(printf 'n\377\nm')"; printf run > s; chmod 4755 s; mkfifo pipe; mkdir shut; printf in > shut/in; printf no > none
 touch -d '2021-03-04 05:06:07.123456 UTC' d/e/f d void; chmod 700 void; chmod 100 shut; chmod 0 none`)
-	require.Equal(t, 0, r.ExitCode, r.stderr)
+	require.Equal(t, 0, r.ExitCode, r.Stderr)
 	const list = "find . -mindepth 1 ! -type p -printf '%p %y %m %n %T@ %l\\n' 2>/dev/null | sed 's/^.\\/s f 4755/.\\/s f 755/' | LC_ALL=C sort; cat d/e/f n*; cat shut/in"
 	want := run(t, s, list)
-	require.NotEmpty(t, want.stdout)
+	require.NotEmpty(t, want.Stdout)
 	var buf bytes.Buffer
 	c, err := snapshot.Flat(ctx, s, &buf)
 	require.NoError(t, err)
 	require.Equal(t, snapshot.Content{Files: 8, Bytes: 12}, c)
-	require.Equal(t, want.stdout, run(t, s, list).stdout, "it is only read")
+	require.Equal(t, want.Stdout, run(t, s, list).Stdout, "it is only read")
 
 	other := b.openSpec(t, sandbox.Spec{ID: newID(), Seed: sandbox.Seed{Snapshot: func(context.Context) (io.ReadCloser, error) {
 		return io.NopCloser(&buf), nil
 	}}})
-	require.Equal(t, want.stdout, run(t, other, list).stdout)
-	require.Equal(t, "755\n", run(t, other, "stat -c %a s").stdout, "a set-uid bit does not travel")
+	require.Equal(t, want.Stdout, run(t, other, list).Stdout)
+	require.Equal(t, "755\n", run(t, other, "stat -c %a s").Stdout, "a set-uid bit does not travel")
 }
 
 func testTornSnapshot(t *testing.T, b *rig) {

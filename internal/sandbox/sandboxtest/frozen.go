@@ -42,7 +42,7 @@ func testFrozenSnapshot(t *testing.T, b *rig) {
 	spec := sandbox.Spec{ID: "agent/web/main/" + newID(), Generation: 1}
 	s := b.openSpec(t, spec)
 	ref := workflows.SandboxRef{Backend: b.backend.Name(), ID: spec.ID, Generation: spec.Generation}
-	id := start(t, s, rounds)
+	id := Start(t, s, rounds)
 	last := fmt.Sprintf("r/%d", 99+roundFiles)
 	eventually(t, "the first round", func() bool { return content(t, s, last) != "" })
 	for range 3 {

@@ -20,7 +20,7 @@ func withStdin(s *sandbox.ExecSpec) { s.Stdin = true }
 
 func testStdin(t *testing.T, b *rig) {
 	s := b.open(t)
-	id := start(t, s, `read -r line; echo "got $line"; cat; echo end`, withStdin)
+	id := Start(t, s, `read -r line; echo "got $line"; cat; echo end`, withStdin)
 	ctx := t.Context()
 	once := say("hello\nsecond\n")
 	require.NoError(t, s.Send(ctx, id, once))
@@ -30,27 +30,27 @@ func testStdin(t *testing.T, b *rig) {
 	last.EOF = true
 	require.NoError(t, s.Send(ctx, id, last))
 	r := await(t, s, id)
-	require.Equal(t, "got hello\nsecond\nthird\x00\xff\\101 \r\n\nend\n", r.stdout)
+	require.Equal(t, "got hello\nsecond\nthird\x00\xff\\101 \r\n\nend\n", r.Stdout)
 	require.ErrorIs(t, s.Send(ctx, id, say("late")), sandbox.ErrExecEnded)
 	require.NoError(t, s.Send(ctx, id, last), "it was sent")
 
 	// More than a pipe holds, to a command that does not read: ctx bounds it.
-	id = start(t, s, "until [ -e read-on ]; do sleep 0.1; done; wc -c", withStdin)
+	id = Start(t, s, "until [ -e read-on ]; do sleep 0.1; done; wc -c", withStdin)
 	require.NoError(t, s.Send(ctx, id, say(strings.Repeat("x", 10<<10))))
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	more := say(strings.Repeat("y", sandbox.MaxInput))
 	require.ErrorIs(t, s.Send(short, id, more), context.DeadlineExceeded)
-	await(t, s, start(t, s, ": >read-on"))
+	await(t, s, Start(t, s, ": >read-on"))
 	require.NoError(t, s.Send(ctx, id, more), "what was begun goes on")
 	require.NoError(t, s.Send(ctx, id, sandbox.Input{Key: newID(), EOF: true}))
-	require.Equal(t, strconv.Itoa(sandbox.MaxInput+10<<10), strings.TrimSpace(await(t, s, id).stdout))
+	require.Equal(t, strconv.Itoa(sandbox.MaxInput+10<<10), strings.TrimSpace(await(t, s, id).Stdout))
 }
 
 // Input reaches a command once, however many send it at the same moment.
 func testStdinOnce(t *testing.T, b *rig) {
 	s := b.open(t)
-	id := start(t, s, "cat", withStdin)
+	id := Start(t, s, "cat", withStdin)
 	in := say("once\n")
 	g, ctx := errgroup.WithContext(t.Context())
 	for range 8 {
@@ -58,13 +58,13 @@ func testStdinOnce(t *testing.T, b *rig) {
 	}
 	require.NoError(t, g.Wait())
 	require.NoError(t, s.Send(t.Context(), id, sandbox.Input{Key: newID(), EOF: true}))
-	require.Equal(t, "once\n", await(t, s, id).stdout)
+	require.Equal(t, "once\n", await(t, s, id).Stdout)
 }
 
 // An interrupt is sent once, too, and what it does is the command's affair.
 func testStdinInterrupt(t *testing.T, b *rig) {
 	s := b.open(t)
-	id := start(t, s, `trap 'echo interrupt' INT; echo ready; while [ ! -e over ]; do sleep 0.1; done`, withStdin)
+	id := Start(t, s, `trap 'echo interrupt' INT; echo ready; while [ ! -e over ]; do sleep 0.1; done`, withStdin)
 	awaitOutput(t, s, id, "ready\n")
 	in := sandbox.Input{Key: newID(), Interrupt: true}
 	for range 3 {
@@ -72,14 +72,14 @@ func testStdinInterrupt(t *testing.T, b *rig) {
 	}
 	awaitOutput(t, s, id, "ready\ninterrupt\n")
 	run(t, s, "sleep 0.3; touch over")
-	require.Equal(t, "ready\ninterrupt\n", await(t, s, id).stdout)
+	require.Equal(t, "ready\ninterrupt\n", await(t, s, id).Stdout)
 }
 
 // What is sent to a command that is halted waits, and release ends the command.
 func testStdinFrozen(t *testing.T, b *rig) {
 	s := b.open(t)
 	ctx := t.Context()
-	id := start(t, s, `echo ready; while read -r line; do echo "got $line"; done`, withStdin)
+	id := Start(t, s, `echo ready; while read -r line; do echo "got $line"; done`, withStdin)
 	awaitOutput(t, s, id, "ready\n")
 	require.NoError(t, s.Signal(ctx, id, sandbox.SignalFreeze))
 	require.NoError(t, s.Send(ctx, id, say("a\n")))

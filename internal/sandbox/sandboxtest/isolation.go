@@ -57,9 +57,9 @@ func testIsolation(t *testing.T, b *rig) {
 	}
 	for what, command := range shut {
 		r := run(t, s, command)
-		require.NotEqual(t, 0, r.ExitCode, "%s: `%s` succeeds: %s", what, command, r.stdout)
+		require.NotEqual(t, 0, r.ExitCode, "%s: `%s` succeeds: %s", what, command, r.Stdout)
 	}
-	require.Equal(t, "ok\n", run(t, s, "ls / /usr/bin >/dev/null && echo x > /tmp/x && echo x > /dev/null && echo ok").stdout)
+	require.Equal(t, "ok\n", run(t, s, "ls / /usr/bin >/dev/null && echo x > /tmp/x && echo x > /dev/null && echo ok").Stdout)
 	require.False(t, info.Network)
 }
 
@@ -74,18 +74,18 @@ func testRecordNotForged(t *testing.T, b *rig) {
 find / -name exit -o -name "$COUNTERSIGN_EXEC*" 2>/dev/null | grep -v -e ^/proc -e ^/usr -e ^/nix -e ^/opt
 kill -9 $PPID -1 2>/dev/null; echo survived; exit 9`)
 	if r.State == sandbox.StateExited && r.ExitCode == 9 {
-		require.Equal(t, "survived\n", r.stdout)
+		require.Equal(t, "survived\n", r.Stdout)
 	}
 	require.NotEqual(t, 0, r.ExitCode)
-	require.NotContains(t, r.stdout, "exit")
+	require.NotContains(t, r.Stdout, "exit")
 }
 
 // Redirecting to /dev/stdout opens what is behind it: no file may be there.
 func testOutputNotTruncated(t *testing.T, b *rig) {
 	s := b.open(t)
 	r := run(t, s, "echo one; echo two > /dev/stdout; echo three > /proc/self/fd/1; echo four >> /dev/stderr")
-	require.Equal(t, "one\ntwo\nthree\n", r.stdout)
-	require.Equal(t, "four\n", r.stderr)
+	require.Equal(t, "one\ntwo\nthree\n", r.Stdout)
+	require.Equal(t, "four\n", r.Stderr)
 }
 
 // deadCommand is what the worker that is killed starts. It goes on for as long as
@@ -135,7 +135,7 @@ func workerDies(t *testing.T, b *rig, tty bool) {
 	if tty {
 		stdout = strings.ReplaceAll(stdout, "\n", "\r\n")
 	}
-	require.Equal(t, stdout, r.stdout)
+	require.Equal(t, stdout, r.Stdout)
 	require.Equal(t, want.String(), content(t, s, "log"))
 	require.Equal(t, "run\n", content(t, s, "runs"))
 }

@@ -49,24 +49,24 @@ func testNetwork(t *testing.T, b *rig) {
 	if box.Info().Shell != "bash" {
 		t.Skip("the sandbox has no bash to connect with")
 	}
-	require.Equal(t, "http://127.0.0.1:3128\n", run(t, box, "echo $https_proxy").stdout)
+	require.Equal(t, "http://127.0.0.1:3128\n", run(t, box, "echo $https_proxy").Stdout)
 
 	for range 2 { // each command has a way of its own
 		r := run(t, box, fetch("GET http://"+u.Host+"/listed HTTP/1.1"))
-		require.Contains(t, r.stdout, "200 OK", r.stderr)
-		require.Contains(t, r.stdout, "hello from /listed")
-		require.Greater(t, len(r.stdout), 200<<10)
+		require.Contains(t, r.Stdout, "200 OK", r.Stderr)
+		require.Contains(t, r.Stdout, "hello from /listed")
+		require.Greater(t, len(r.Stdout), 200<<10)
 	}
 	r := run(t, box, `exec 3<>/dev/tcp/127.0.0.1/3128 && printf 'CONNECT `+u.Host+` HTTP/1.1\r\n\r\n' >&3 && read -r line <&3 && read -r _ <&3 && echo "$line" &&
 printf 'GET /inside HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' >&3 && cat <&3`)
-	require.Contains(t, r.stdout, "200 Connection established")
-	require.Contains(t, r.stdout, "hello from /inside")
+	require.Contains(t, r.Stdout, "200 Connection established")
+	require.Contains(t, r.Stdout, "hello from /inside")
 
 	began := time.Now()
 	for _, target := range []string{other.Addr().String(), "169.254.169.254:80", "example.com:443", "[::ffff:a9fe:a9fe]:80", "localhost:" + u.Port()} {
 		r := run(t, box, fetch("CONNECT "+target+" HTTP/1.1"))
-		require.Contains(t, r.stdout, "403 Forbidden", target)
-		require.Contains(t, r.stdout, "the workspace", target)
+		require.Contains(t, r.Stdout, "403 Forbidden", target)
+		require.Contains(t, r.Stdout, "the workspace", target)
 	}
 	// The answer's text is lost on most programs.
 	refusals, ok := box.(interface {
@@ -86,8 +86,8 @@ printf 'GET /inside HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' >&3 && cat
 		require.NotEqual(t, 0, run(t, box, command).ExitCode, what)
 	}
 	// A command that ends the forwarder has no network, and gains none.
-	require.NotContains(t, run(t, box, "kill -9 -1; "+fetch("GET http://"+u.Host+"/ HTTP/1.1")).stdout, "hello from /x")
-	require.Contains(t, run(t, box, fetch("GET http://"+u.Host+"/again HTTP/1.1")).stdout, "hello from /again")
+	require.NotContains(t, run(t, box, "kill -9 -1; "+fetch("GET http://"+u.Host+"/ HTTP/1.1")).Stdout, "hello from /x")
+	require.Contains(t, run(t, box, fetch("GET http://"+u.Host+"/again HTTP/1.1")).Stdout, "hello from /again")
 
 	// The next worker, and another manifest.
 	require.NoError(t, box.Release(t.Context()))
@@ -104,6 +104,6 @@ func testNoNetwork(t *testing.T, b *rig) {
 		t.Skip("not isolated: " + s.Info().WhyNot)
 	}
 	require.False(t, s.Info().Network)
-	require.Equal(t, "-\n", run(t, s, "echo ${https_proxy:--}").stdout)
+	require.Equal(t, "-\n", run(t, s, "echo ${https_proxy:--}").Stdout)
 	require.NotEqual(t, 0, run(t, s, "exec 3<>/dev/tcp/127.0.0.1/3128").ExitCode)
 }

@@ -119,8 +119,8 @@ func (b *rig) openSpec(t *testing.T, spec sandbox.Spec) sandbox.Session {
 	return s
 }
 
-// start starts a command under a new ID.
-func start(t *testing.T, s sandbox.Session, command string, change ...func(*sandbox.ExecSpec)) string {
+// Start starts a command under a new ID.
+func Start(t *testing.T, s sandbox.Session, command string, change ...func(*sandbox.ExecSpec)) string {
 	t.Helper()
 	spec := sandbox.ExecSpec{ID: newID(), Command: command, Limits: sandbox.Limits{Timeout: 5 * time.Minute}}
 	for _, c := range change {
@@ -130,16 +130,16 @@ func start(t *testing.T, s sandbox.Session, command string, change ...func(*sand
 	return spec.ID
 }
 
-// result is a finished exec.
-type result struct {
+// Ran is an exec that was followed to its end.
+type Ran struct {
 	sandbox.ExecStatus
-	stdout, stderr string
+	Stdout, Stderr string
 }
 
-// await follows an exec to its end.
-func await(t *testing.T, s sandbox.Session, id string) result {
+// Await follows an exec to its end, for so long at most.
+func Await(t *testing.T, s sandbox.Session, id string, within time.Duration) Ran {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	var out, problem bytes.Buffer
 	require.NoError(t, s.Attach(ctx, id, sandbox.Stdout, 0, &out))
@@ -147,13 +147,18 @@ func await(t *testing.T, s sandbox.Session, id string) result {
 	st, err := s.Status(ctx, id)
 	require.NoError(t, err)
 	require.True(t, st.Ended(), "Attach returned while the exec is %s", st.State)
-	return result{ExecStatus: st, stdout: out.String(), stderr: problem.String()}
+	return Ran{ExecStatus: st, Stdout: out.String(), Stderr: problem.String()}
+}
+
+func await(t *testing.T, s sandbox.Session, id string) Ran {
+	t.Helper()
+	return Await(t, s, id, 5*time.Minute)
 }
 
 // run runs a command to its end.
-func run(t *testing.T, s sandbox.Session, command string, change ...func(*sandbox.ExecSpec)) result {
+func run(t *testing.T, s sandbox.Session, command string, change ...func(*sandbox.ExecSpec)) Ran {
 	t.Helper()
-	return await(t, s, start(t, s, command, change...))
+	return await(t, s, Start(t, s, command, change...))
 }
 
 // eventually polls until ok.

@@ -62,18 +62,18 @@ func (u *upTo) Write(p []byte) (int, error) {
 func testTerminal(t *testing.T, b *rig) {
 	s := b.open(t)
 	r := run(t, s, `test -t 0 && test -t 1 && test -t 2 && echo all; stty size; echo problem >&2; echo own >/dev/tty; ls -l /proc/$$/fd | grep -c -- '-> /dev/pts/'; exit 3`, onTerminal)
-	require.Equal(t, sandbox.StateExited, r.State, r.stderr)
-	require.Equal(t, 3, r.ExitCode, r.stderr)
-	lines := strings.Split(r.stdout, "\r\n")
-	require.Len(t, lines, 6, "%q", r.stdout)
+	require.Equal(t, sandbox.StateExited, r.State, r.Stderr)
+	require.Equal(t, 3, r.ExitCode, r.Stderr)
+	lines := strings.Split(r.Stdout, "\r\n")
+	require.Len(t, lines, 6, "%q", r.Stdout)
 	require.Equal(t, []string{"all", "40 120", "problem", "own"}, lines[:4])
-	require.Empty(t, r.stderr)
+	require.Empty(t, r.Stderr)
 	require.Zero(t, r.StderrBytes)
 
 	require.Equal(t, 137, run(t, s, "kill -s KILL $$", onTerminal).ExitCode)
 	require.Equal(t, 127, run(t, s, "no-such-program-here", onTerminal).ExitCode)
 	plain := run(t, s, "test -t 0 || test -t 1 || echo none")
-	require.Equal(t, "none\n", plain.stdout)
+	require.Equal(t, "none\n", plain.Stdout)
 
 	spec := sandbox.ExecSpec{ID: newID(), Command: "echo run >>log; read -r x; echo \"$x\" >>log", TTY: true}
 	for range 3 {
@@ -86,7 +86,7 @@ func testTerminal(t *testing.T, b *rig) {
 	for range 3 {
 		require.NoError(t, s.Send(t.Context(), spec.ID, once))
 	}
-	require.Equal(t, "answer\r\n", await(t, s, spec.ID).stdout, "the terminal echoes what it is sent")
+	require.Equal(t, "answer\r\n", await(t, s, spec.ID).Stdout, "the terminal echoes what it is sent")
 	require.Equal(t, "run\nanswer\n", content(t, s, "log"))
 }
 
@@ -95,7 +95,7 @@ func testTerminal(t *testing.T, b *rig) {
 func testTerminalKeys(t *testing.T, b *rig) {
 	s := b.open(t)
 	ctx := t.Context()
-	id := start(t, s, `trap 'echo interrupted' INT; echo ready; while :; do sleep 0.1; [ ! -e over ] || exit 5; done`, onTerminal)
+	id := Start(t, s, `trap 'echo interrupted' INT; echo ready; while :; do sleep 0.1; [ ! -e over ] || exit 5; done`, onTerminal)
 	shows(t, s, id, "ready")
 	interrupt := say("\x03")
 	for range 3 {
@@ -105,27 +105,27 @@ func testTerminalKeys(t *testing.T, b *rig) {
 	run(t, s, "sleep 0.3; touch over")
 	r := await(t, s, id)
 	require.Equal(t, 5, r.ExitCode)
-	require.Equal(t, 1, strings.Count(r.stdout, "interrupted"), r.stdout)
+	require.Equal(t, 1, strings.Count(r.Stdout, "interrupted"), r.Stdout)
 
-	id = start(t, s, "sleep 1000", onTerminal)
+	id = Start(t, s, "sleep 1000", onTerminal)
 	require.NoError(t, s.Send(ctx, id, say("\x03")))
 	require.Equal(t, 130, await(t, s, id).ExitCode)
 
-	id = start(t, s, "cat >copy; echo end", onTerminal)
+	id = Start(t, s, "cat >copy; echo end", onTerminal)
 	require.NoError(t, s.Send(ctx, id, say("onf\x7fe\n")))
 	require.NoError(t, s.Send(ctx, id, say("\x04")))
-	require.Contains(t, await(t, s, id).stdout, "end")
+	require.Contains(t, await(t, s, id).Stdout, "end")
 	require.Equal(t, "one\n", content(t, s, "copy"))
 
-	id = start(t, s, "cat >copy", onTerminal)
+	id = Start(t, s, "cat >copy", onTerminal)
 	require.NoError(t, s.Send(ctx, id, sandbox.Input{Key: newID(), Data: []byte("two\n"), EOF: true}))
 	require.Equal(t, 0, await(t, s, id).ExitCode, "the end of its input is a key")
 	require.Equal(t, "two\n", content(t, s, "copy"))
 
-	id = start(t, s, `stty -echo; printf 'password: '; read -r x; stty echo; echo; echo "${#x} letters"`, onTerminal)
+	id = Start(t, s, `stty -echo; printf 'password: '; read -r x; stty echo; echo; echo "${#x} letters"`, onTerminal)
 	shows(t, s, id, "password: ")
 	require.NoError(t, s.Send(ctx, id, say("secret\n")))
-	require.Equal(t, "password: \r\n6 letters\r\n", await(t, s, id).stdout)
+	require.Equal(t, "password: \r\n6 letters\r\n", await(t, s, id).Stdout)
 }
 
 // What is sent arrives whole and once, however much; what is shown is kept to the
@@ -133,7 +133,7 @@ func testTerminalKeys(t *testing.T, b *rig) {
 func testTerminalWhole(t *testing.T, b *rig) {
 	s := b.open(t)
 	ctx := t.Context()
-	id := start(t, s, "stty -echo; echo ready; cat >copy", onTerminal)
+	id := Start(t, s, "stty -echo; echo ready; cat >copy", onTerminal)
 	shows(t, s, id, "ready")
 	text := strings.Repeat(strings.Repeat("x", 999)+"\n", sandbox.MaxInput/1000)
 	require.NoError(t, s.Send(ctx, id, say(text)))
@@ -142,13 +142,13 @@ func testTerminalWhole(t *testing.T, b *rig) {
 	require.Equal(t, 0, await(t, s, id).ExitCode)
 	require.Equal(t, text+strings.Repeat("y", 4095)+"\n", content(t, s, "copy"))
 
-	id = start(t, s, "i=0; while [ $i -lt 5000 ]; do echo line $i; i=$((i+1)); done; sleep 1000 &", onTerminal)
+	id = Start(t, s, "i=0; while [ $i -lt 5000 ]; do echo line $i; i=$((i+1)); done; sleep 1000 &", onTerminal)
 	r := await(t, s, id)
-	lines := strings.Split(r.stdout, "\r\n")
+	lines := strings.Split(r.Stdout, "\r\n")
 	require.Len(t, lines, 5001)
 	require.Equal(t, "line 4999", lines[4999], "the end is not lost, whatever was left in the background")
 	rest := &strings.Builder{}
-	require.NoError(t, s.Attach(ctx, id, sandbox.Stdout, int64(len(r.stdout)-11), rest))
+	require.NoError(t, s.Attach(ctx, id, sandbox.Stdout, int64(len(r.Stdout)-11), rest))
 	require.Equal(t, "line 4999\r\n", rest.String())
 }
 
@@ -156,7 +156,7 @@ func testTerminalWhole(t *testing.T, b *rig) {
 func testTerminalEnds(t *testing.T, b *rig) {
 	s := b.open(t)
 	ctx := t.Context()
-	id := start(t, s, "trap '' HUP TERM INT; sleep 31415 & echo ready; sleep 31415", onTerminal)
+	id := Start(t, s, "trap '' HUP TERM INT; sleep 31415 & echo ready; sleep 31415", onTerminal)
 	shows(t, s, id, "ready")
 	require.NoError(t, s.Signal(ctx, id, sandbox.SignalStop))
 	require.Equal(t, sandbox.StateCancelled, await(t, s, id).State)
@@ -164,7 +164,7 @@ func testTerminalEnds(t *testing.T, b *rig) {
 	r := run(t, s, "sleep 31415", onTerminal, func(s *sandbox.ExecSpec) { s.Limits.Timeout = 300 * time.Millisecond })
 	require.Equal(t, sandbox.StateTimedOut, r.State)
 
-	id = start(t, s, `echo ready; while read -r line; do echo "got $line" >>log; done`, onTerminal)
+	id = Start(t, s, `echo ready; while read -r line; do echo "got $line" >>log; done`, onTerminal)
 	shows(t, s, id, "ready")
 	require.NoError(t, s.Signal(ctx, id, sandbox.SignalFreeze))
 	require.NoError(t, s.Send(ctx, id, say("a\n")))
@@ -183,7 +183,7 @@ func testTerminalJobs(t *testing.T, b *rig) {
 	if s.Info().Shell == "bash" {
 		shell = "bash --norc --noprofile -i"
 	}
-	id := start(t, s, "PS1='ready> ' "+shell, onTerminal)
+	id := Start(t, s, "PS1='ready> ' "+shell, onTerminal)
 	shows(t, s, id, "ready> ")
 	require.NoError(t, s.Send(ctx, id, say(`sh -c 'echo job; while [ ! -e over ]; do sleep 0.05; done; echo d""one'`+"\n")))
 	shows(t, s, id, "job\r\n")
@@ -195,6 +195,6 @@ func testTerminalJobs(t *testing.T, b *rig) {
 	shows(t, s, id, "done\r\nready> ")
 	require.NoError(t, s.Send(ctx, id, say("exit 4\n")))
 	r := await(t, s, id)
-	require.Equal(t, 4, r.ExitCode, r.stdout)
-	require.NotContains(t, strings.ToLower(r.stdout), "stopped")
+	require.Equal(t, 4, r.ExitCode, r.Stdout)
+	require.NotContains(t, strings.ToLower(r.Stdout), "stopped")
 }
