@@ -34,26 +34,29 @@ func (a *Activities) RunTool(ctx context.Context, in workflows.RunInput) (workfl
 			res, err = r.talk(ctx)
 		case tool == workflows.ToolShell:
 			res, err = r.shell(ctx)
-		case tool == workflows.ToolReadFile:
-			defer a.beat(ctx)()
-			res, err = r.readFile(ctx)
-		case tool == workflows.ToolViewImage:
-			defer a.beat(ctx)()
-			res, err = r.viewImage(ctx)
-		case tool == workflows.ToolWriteFile:
-			defer a.beat(ctx)()
-			res, err = r.writeFile(ctx)
-		case tool == workflows.ToolListFiles:
-			defer a.beat(ctx)()
-			res, err = r.list(ctx)
-		case tool == workflows.ToolApplyPatch:
-			defer a.beat(ctx)()
-			res, err = r.patch(ctx)
 		default:
-			err = Refuse(fmt.Sprintf("There is no tool %q.", tool))
+			res, err = r.onFiles(ctx, tool)
 		}
 	}
 	return r.settle(ctx, res, err)
+}
+
+// onFiles carries out a tool that starts no command.
+func (r *run) onFiles(ctx context.Context, tool string) (workflows.ToolResult, error) {
+	defer r.a.beat(ctx)()
+	switch tool {
+	case workflows.ToolReadFile:
+		return r.readFile(ctx)
+	case workflows.ToolViewImage:
+		return r.viewImage(ctx)
+	case workflows.ToolWriteFile:
+		return r.writeFile(ctx)
+	case workflows.ToolListFiles:
+		return r.list(ctx)
+	case workflows.ToolApplyPatch:
+		return r.patch(ctx)
+	}
+	return workflows.ToolResult{}, Refuse(fmt.Sprintf("There is no tool %q.", tool))
 }
 
 func attempt(ctx context.Context) int32 {
@@ -207,6 +210,20 @@ func (r *run) hold(ctx context.Context) {
 // readFile reads for the model. Reading again is harmless.
 func (r *run) readFile(ctx context.Context) (workflows.ToolResult, error) {
 	started := time.Now().UTC()
+	return r.onContent(ctx, execlog.MaxChunk, func(_ string, data []byte, size int64) (workflows.ToolResult, error) {
+		mask.New(r.a.secrets(r.in.Sandbox.Workspace)...).Hide(data)
+		log := execlog.New(r.a.cfg.Blobs, r.in.WorkflowID)
+		if err := log.Append(ctx, r.in.ExecID, execlog.Stdout, 0, data); err != nil && !errors.Is(err, execlog.ErrMoved) {
+			return workflows.ToolResult{}, err
+		}
+		head := data[:min(len(data), MaxStreamBytes)]
+		return r.done(ctx, started, Output{Stdout: string(head), StdoutBytes: size}, int64(len(data)))
+	})
+}
+
+// onContent gives use the file that the call names, if that is as judged and can be
+// read: its path, up to limit bytes of it, and its length.
+func (r *run) onContent(ctx context.Context, limit int64, use func(path string, data []byte, size int64) (workflows.ToolResult, error)) (workflows.ToolResult, error) {
 	c, what, err := r.asJudged(ctx)
 	if err != nil {
 		return workflows.ToolResult{}, err
@@ -214,20 +231,14 @@ func (r *run) readFile(ctx context.Context) (workflows.ToolResult, error) {
 	if what != "" {
 		return r.ended(ctx, workflows.ResultChanged, what)
 	}
-	data, size, err := r.s.ReadFile(ctx, c.path, execlog.MaxChunk)
+	data, size, err := r.s.ReadFile(ctx, c.path, limit)
 	if why := cannotRead(c.path, err); why != "" {
 		return r.ended(ctx, workflows.CallFailed, why)
 	}
 	if err != nil {
 		return workflows.ToolResult{}, err
 	}
-	mask.New(r.a.secrets(r.in.Sandbox.Workspace)...).Hide(data)
-	log := execlog.New(r.a.cfg.Blobs, r.in.WorkflowID)
-	if err := log.Append(ctx, r.in.ExecID, execlog.Stdout, 0, data); err != nil && !errors.Is(err, execlog.ErrMoved) {
-		return workflows.ToolResult{}, err
-	}
-	head := data[:min(len(data), MaxStreamBytes)]
-	return r.done(ctx, started, Output{Stdout: string(head), StdoutBytes: size}, int64(len(data)))
+	return use(c.path, data, size)
 }
 
 // cannotRead says why a file cannot be read, where that is the file's own fault.

@@ -310,9 +310,10 @@ func (r *run) heard(ctx context.Context, st ExecStatus, note string) (workflows.
 		return workflows.ToolResult{}, err
 	}
 	tty := r.onTerminal(ctx)
-	if last := o.Stdout + o.StdoutTail; tty && !st.Ended() {
-		sizes[0] -= int64(partial(last))
-		o.cutEnd(partial(last))
+	if tty && !st.Ended() {
+		n := partial(o.Stdout + o.StdoutTail)
+		sizes[0] -= int64(n)
+		o.cutEnd(n)
 	}
 	if o.Stderr, o.StderrTail, err = f.part(ctx, to.ExecID, execlog.Stderr, to.Stderr, sizes[1]); err != nil {
 		return workflows.ToolResult{}, err

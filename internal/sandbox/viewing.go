@@ -16,34 +16,22 @@ const imagePrefix = "images"
 // file is; the bytes are in the blob store. Looking again is harmless.
 func (r *run) viewImage(ctx context.Context) (workflows.ToolResult, error) {
 	started := time.Now().UTC()
-	c, what, err := r.asJudged(ctx)
-	if err != nil {
-		return workflows.ToolResult{}, err
-	}
-	if what != "" {
-		return r.ended(ctx, workflows.ResultChanged, what)
-	}
-	data, size, err := r.s.ReadFile(ctx, c.path, picture.MaxBytes)
-	if why := cannotRead(c.path, err); why != "" {
-		return r.ended(ctx, workflows.CallFailed, why)
-	}
-	if err != nil {
-		return workflows.ToolResult{}, err
-	}
-	if size > int64(len(data)) {
-		return r.ended(ctx, workflows.CallFailed, fmt.Sprintf("%s is %s; images of at most %s can be viewed: make a smaller copy.",
-			c.path, megabytes(size), megabytes(picture.MaxBytes)))
-	}
-	p, err := picture.Look(data)
-	if err != nil {
-		return r.ended(ctx, workflows.CallFailed, c.path+" "+err.Error()+".")
-	}
-	img := workflows.Image{Type: p.Type, Width: p.Width, Height: p.Height, Bytes: size}
-	if img.Ref, err = r.a.cfg.Blobs.Put(ctx, imagePrefix, data); err != nil {
-		return workflows.ToolResult{}, err
-	}
-	note := fmt.Sprintf("%s: %s image, %d × %d pixels, %s", clean(c.path), p.Name(), p.Width, p.Height, megabytes(size))
-	res, err := r.done(ctx, started, Output{Note: note}, 0)
-	res.Image = &img
-	return res, err
+	return r.onContent(ctx, picture.MaxBytes, func(path string, data []byte, size int64) (workflows.ToolResult, error) {
+		if size > int64(len(data)) {
+			return r.ended(ctx, workflows.CallFailed, fmt.Sprintf("%s is %s; images of at most %s can be viewed: make a smaller copy.",
+				path, megabytes(size), megabytes(picture.MaxBytes)))
+		}
+		p, err := picture.Look(data)
+		if err != nil {
+			return r.ended(ctx, workflows.CallFailed, path+" "+err.Error()+".")
+		}
+		img := workflows.Image{Type: p.Type, Width: p.Width, Height: p.Height, Bytes: size}
+		if img.Ref, err = r.a.cfg.Blobs.Put(ctx, imagePrefix, data); err != nil {
+			return workflows.ToolResult{}, err
+		}
+		note := fmt.Sprintf("%s: %s image, %d × %d pixels, %s", clean(path), p.Name(), p.Width, p.Height, megabytes(size))
+		res, err := r.done(ctx, started, Output{Note: note}, 0)
+		res.Image = &img
+		return res, err
+	})
 }

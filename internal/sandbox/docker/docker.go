@@ -89,6 +89,8 @@ type Backend struct {
 	maker  string // this process
 	now    func() time.Time
 
+	forwarder program
+
 	mu       sync.Mutex
 	sessions map[string]*session // by container name
 	opening  map[string]chan struct{}

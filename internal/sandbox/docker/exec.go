@@ -150,7 +150,7 @@ func parseState(text string) (sandbox.ExecStatus, error) {
 			return st, err
 		}
 		st.ExitCode = e.Code
-		if st.State, err = stateOf(e.Reason); err != nil {
+		if st.State, err = e.State(); err != nil {
 			return st, err
 		}
 	case up == "yes", up == "starting" && now.Sub(st.StartedAt) < startGrace:
@@ -182,24 +182,6 @@ func parseTime(text string) time.Time {
 		return time.Time{}
 	}
 	return t
-}
-
-func stateOf(reason string) (sandbox.State, error) {
-	switch reason {
-	case harness.ReasonExited:
-		return sandbox.StateExited, nil
-	case harness.ReasonTimedOut:
-		return sandbox.StateTimedOut, nil
-	case harness.ReasonCancelled:
-		return sandbox.StateCancelled, nil
-	case harness.ReasonOutputLimit:
-		return sandbox.StateOutputLimit, nil
-	case harness.ReasonOutputLost:
-		return sandbox.StateOutputLost, nil
-	case harness.ReasonFailed:
-		return sandbox.StateFailed, nil
-	}
-	return sandbox.StateUnknown, fmt.Errorf("an exec ended for the unknown reason %q", reason)
 }
 
 // Running returns the execs that run; see [sandbox.Execs].

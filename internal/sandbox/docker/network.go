@@ -60,21 +60,17 @@ func (n *network) allow(hosts []string, log *slog.Logger) error {
 	return nil
 }
 
-func (n *network) on() bool {
+// way is the proxy; nil where there is no network.
+func (n *network) way() *egress.Proxy {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.proxy != nil
+	return n.proxy
 }
 
+func (n *network) on() bool { return n.way() != nil }
+
 // Refused says which hosts commands were refused.
-func (s *session) Refused(since time.Time) []string {
-	s.network.mu.Lock()
-	defer s.network.mu.Unlock()
-	if s.network.proxy == nil {
-		return nil
-	}
-	return s.network.proxy.Refused(since)
-}
+func (s *session) Refused(since time.Time) []string { return s.network.way().Refused(since) }
 
 func (n *network) hangUp() {
 	n.mu.Lock()
@@ -130,18 +126,41 @@ func (b *Backend) helperUnfit() string {
 	return ""
 }
 
-// forwarderDigest names the forwarder in the prepared image that holds it.
+// program is a file of which the digest is known.
+type program struct {
+	mu     sync.Mutex
+	info   os.FileInfo
+	digest string
+}
+
+// is tells whether the digest is that of a file, which may have been replaced.
+func (p *program) is(info os.FileInfo) bool {
+	return p.info != nil && os.SameFile(p.info, info) && p.info.Size() == info.Size() && p.info.ModTime().Equal(info.ModTime())
+}
+
+// forwarderDigest names the forwarder in the containers and prepared images that
+// hold it. It is read once: it is this whole program.
 func (b *Backend) forwarderDigest() (string, error) {
 	f, err := os.Open(b.cfg.Forwarder)
 	if err != nil {
 		return "", fmt.Errorf("reading the forwarder: %w", err)
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", fmt.Errorf("reading the forwarder: %w", err)
+	}
+	b.forwarder.mu.Lock()
+	defer b.forwarder.mu.Unlock()
+	if b.forwarder.is(info) {
+		return b.forwarder.digest, nil
+	}
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return "", fmt.Errorf("reading the forwarder: %w", err)
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	b.forwarder.info, b.forwarder.digest = info, hex.EncodeToString(h.Sum(nil))
+	return b.forwarder.digest, nil
 }
 
 // connectNetwork makes sure that the forwarder stands, where there is a network.

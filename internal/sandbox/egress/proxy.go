@@ -70,8 +70,11 @@ type refusal struct {
 const maxRefusals = 100
 
 // Refused says why connections were refused since a moment, each reason once. Most
-// programs show of an answer no more than its number.
+// programs show of an answer no more than its number. Nil has refused nothing.
 func (p *Proxy) Refused(since time.Time) []string {
+	if p == nil {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var all []string

@@ -33,6 +33,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/countersign/countersign/internal/sandbox"
 )
 
 //go:embed harness.sh
@@ -159,6 +161,25 @@ const (
 type Exit struct {
 	Code   int
 	Reason string
+}
+
+// State is how the exec ended. A reason that is none of the above is an error.
+func (e Exit) State() (sandbox.State, error) {
+	switch e.Reason {
+	case ReasonExited:
+		return sandbox.StateExited, nil
+	case ReasonFailed:
+		return sandbox.StateFailed, nil
+	case ReasonTimedOut:
+		return sandbox.StateTimedOut, nil
+	case ReasonCancelled:
+		return sandbox.StateCancelled, nil
+	case ReasonOutputLimit:
+		return sandbox.StateOutputLimit, nil
+	case ReasonOutputLost:
+		return sandbox.StateOutputLost, nil
+	}
+	return sandbox.StateUnknown, fmt.Errorf("an exec ended for the unknown reason %q", e.Reason)
 }
 
 // Encode writes an exit file.

@@ -12,8 +12,8 @@ import (
 // as paths with colons between, and in which file the kernel counts what it has ended
 // in them for want of memory. Package harness's script reads them, too.
 const (
-	envGroups = "COUNTERSIGN_GROUPS"
-	envOOMs   = "COUNTERSIGN_OOMS"
+	EnvGroups = "COUNTERSIGN_GROUPS"
+	EnvOOMs   = "COUNTERSIGN_OOMS"
 )
 
 // outOfMemory is what the script says on standard error, too.
@@ -25,7 +25,7 @@ const outOfMemory = "countersign: the sandbox ran out of memory; the kernel ende
 // groups of the first version, where the thread that starts it moves.
 func (k *keep) begin(files []*os.File) (*os.Process, error) {
 	attr := &os.ProcAttr{Env: os.Environ(), Files: files}
-	groups := os.Getenv(envGroups)
+	groups := os.Getenv(EnvGroups)
 	if groups == "" {
 		return os.StartProcess(k.argv[0], k.argv, attr)
 	}
@@ -67,7 +67,7 @@ func join(dir string, attr *os.ProcAttr) error {
 
 // killed is how many processes of the groups the kernel has ended for want of memory.
 func killed() string {
-	data, err := os.ReadFile(os.Getenv(envOOMs))
+	data, err := os.ReadFile(os.Getenv(EnvOOMs))
 	if err != nil {
 		return ""
 	}

@@ -239,11 +239,9 @@ func (s *session) spawn(ctx context.Context, spec sandbox.ExecSpec, j job) error
 		run.Cwd = j.Cwd
 	}
 	cmd := s.command(run.Args()...)
-	groups, err := s.b.groups.open(s.name)
-	if err != nil {
-		return s.storeError("setting the sandbox's limits", err)
+	if err := s.bounded(cmd); err != nil {
+		return err
 	}
-	cmd.Env = append(cmd.Env, s.b.groups.environ(groups)...)
 	if env != "" {
 		f, err := unnamed(run.Record, env)
 		if err != nil {

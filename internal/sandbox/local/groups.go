@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/countersign/countersign/internal/sandbox/keeper"
 )
 
 // Limits bound what the commands of one sandbox take of the machine together. What
@@ -201,8 +203,9 @@ func eachLine(file string, each func(string)) {
 	}
 }
 
-// divide makes the parent of sandboxes' groups in a hierarchy of v2, where a group with members has no children that are bounded. given says that the
-// place was named in the settings.
+// divide makes the parent of sandboxes' groups in a hierarchy of v2, where a group
+// with members has no children that are bounded. given says that the place was named
+// in the settings.
 func (c cgroupFS) divide(at string, ctls []string, given bool) (string, error) {
 	switch {
 	case at == "":
@@ -342,20 +345,31 @@ func (g groups) sweep() {
 	}
 }
 
+// bounded makes the sandbox's control groups, and tells what starts a command which
+// they are.
+func (s *session) bounded(cmd *exec.Cmd) error {
+	dirs, err := s.b.groups.open(s.name)
+	if err != nil {
+		return s.storeError("setting the sandbox's limits", err)
+	}
+	cmd.Env = append(cmd.Env, s.b.groups.environ(dirs)...)
+	return nil
+}
+
 // environ tells whoever starts commands which groups they join, and where the kernel
 // counts what it has ended and refused.
 func (g groups) environ(dirs []string) []string {
 	if len(dirs) == 0 {
 		return nil
 	}
-	env := []string{"COUNTERSIGN_GROUPS=" + strings.Join(dirs, ":")}
+	env := []string{keeper.EnvGroups + "=" + strings.Join(dirs, ":")}
 	for i, h := range g.in {
 		if slices.Contains(h.ctls, ctlMemory) {
 			file := "memory.oom_control"
 			if h.v2 {
 				file = "memory.events"
 			}
-			env = append(env, "COUNTERSIGN_OOMS="+filepath.Join(dirs[i], file))
+			env = append(env, keeper.EnvOOMs+"="+filepath.Join(dirs[i], file))
 		}
 	}
 	return env

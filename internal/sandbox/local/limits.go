@@ -3,6 +3,7 @@ package local
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -97,16 +98,12 @@ func (b *Backend) Facts() []Fact {
 
 func (b *Backend) fact(name, ctl, amount string) Fact {
 	f := Fact{Name: name}
-	set := false
-	for _, c := range b.cfg.Limits.wanted() {
-		set = set || c == ctl
-	}
 	why := ""
 	if w := b.groups.whyNot[ctl]; w != "" {
 		why = " A control group would hold it for all of a sandbox, but " + w + "."
 	}
 	switch how := b.how(ctl); {
-	case !set:
+	case !slices.Contains(b.cfg.Limits.wanted(), ctl):
 		f.OK, f.Text = true, "No limit is set."
 	case how == byGroup:
 		f.OK, f.Text = true, "A sandbox has "+amount+", held by a control group."

@@ -25,21 +25,17 @@ type network struct {
 	close func()
 }
 
-func (n *network) on() bool {
+// way is the proxy; nil where there is no network.
+func (n *network) way() *egress.Proxy {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.proxy != nil
+	return n.proxy
 }
 
+func (n *network) on() bool { return n.way() != nil }
+
 // Refused says which hosts commands were refused.
-func (s *session) Refused(since time.Time) []string {
-	s.network.mu.Lock()
-	defer s.network.mu.Unlock()
-	if s.network.proxy == nil {
-		return nil
-	}
-	return s.network.proxy.Refused(since)
-}
+func (s *session) Refused(since time.Time) []string { return s.network.way().Refused(since) }
 
 func (n *network) stop() {
 	n.mu.Lock()

@@ -204,11 +204,10 @@ func (s *session) makeSpare(limit int64) (*spare, error) {
 	}
 	path, args := keeper.Command(sp.dir, s.b.harness, limit, sp.argv)
 	cmd := detached(path, args)
-	groups, err := s.b.groups.open(s.name)
-	if err != nil {
-		return nil, s.storeError("setting the sandbox's limits", err)
+	cmd.Env = append(cmd.Env, keeper.Environ()...)
+	if err := s.bounded(cmd); err != nil {
+		return nil, err
 	}
-	cmd.Env = append(append(cmd.Env, keeper.Environ()...), s.b.groups.environ(groups)...)
 	if err := sp.start(cmd); err != nil {
 		return nil, err
 	}

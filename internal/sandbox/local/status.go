@@ -96,23 +96,11 @@ func (s *session) readExit(record string, st *sandbox.ExecStatus) (bool, error) 
 	if info, err := f.Stat(); err == nil {
 		st.EndedAt = info.ModTime()
 	}
-	st.ExitCode = e.Code
-	switch e.Reason {
-	case harness.ReasonExited:
-		st.State = sandbox.StateExited
-	case harness.ReasonTimedOut:
-		st.State = sandbox.StateTimedOut
-	case harness.ReasonCancelled:
-		st.State = sandbox.StateCancelled
-	case harness.ReasonOutputLimit:
-		st.State = sandbox.StateOutputLimit
-	case harness.ReasonOutputLost:
-		st.State = sandbox.StateOutputLost
-	case harness.ReasonFailed:
-		st.State = sandbox.StateFailed
-	default:
-		return false, fmt.Errorf("an exec ended for the unknown reason %q", e.Reason)
+	state, err := e.State()
+	if err != nil {
+		return false, err
 	}
+	st.ExitCode, st.State = e.Code, state
 	return true, nil
 }
 
