@@ -172,8 +172,9 @@ func TestStop(t *testing.T) {
 		w.ask("block\n&risky x\nls")
 		w.awaitApproval("approval-1")
 		w.eventually("running", func() bool { return w.runs("") == 1 })
-		out, err := w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob")}, "stop-1")
-		require.NoError(t, err)
+		out := answered(w, func() (workflows.Outcome, error) {
+			return w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob")}, "stop-1")
+		})
 		require.Equal(t, workflows.OutcomeRecorded, out.Outcome)
 		card := w.awaitTurn(1, workflows.TurnStopped)
 		require.Equal(t, workflows.CallCancelled, card.Calls[0].State)
@@ -253,8 +254,9 @@ func TestPauseAndDestroy(t *testing.T) {
 	acrossRuns(t, func(t *testing.T, w *world) {
 		w.ask("write a")
 		w.awaitTurn(1, workflows.TurnDone)
-		out, err := w.control.Pause(t.Context(), w.id(), workflows.Pause{By: person("ada")}, "pause-1")
-		require.NoError(t, err)
+		out := answered(w, func() (workflows.Outcome, error) {
+			return w.control.Pause(t.Context(), w.id(), workflows.Pause{By: person("ada")}, "pause-1")
+		})
 		require.Equal(t, workflows.OutcomeRecorded, out.Outcome)
 		w.eventually("paused", func() bool { v, _ := w.view("header"); return v.Header.Liveness == workflows.LivenessPaused })
 		w.say("101", "ada", "block\nls")
@@ -272,8 +274,9 @@ func TestPauseAndDestroy(t *testing.T) {
 		require.Contains(t, notice.Text.Text, "Unpushed commits: 2 on fix/flaky.")
 		require.Equal(t, 1, w.destroyed)
 		require.ErrorIs(t, w.control.SendMessage(t.Context(), w.id(), said("102", "ada", "ls")), workflows.ErrNoSession)
-		list, err := w.control.List(t.Context(), w.thread.ManagerID(), workflows.ListSessions{})
-		require.NoError(t, err)
+		list := answered(w, func() (workflows.SessionList, error) {
+			return w.control.List(t.Context(), w.thread.ManagerID(), workflows.ListSessions{})
+		})
 		require.Len(t, list.Sessions, 1)
 		require.Equal(t, workflows.LivenessDestroyed, list.Sessions[0].Liveness)
 	})

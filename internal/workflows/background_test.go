@@ -93,8 +93,9 @@ func TestBackgroundEndIsTold(t *testing.T) {
 		w.awaitAnswer(2)
 		require.Equal(t, []string{"1.1 completed before 101"}, w.ends(), "1.3 is known to have ended")
 		w.awaitTurn(2, workflows.TurnDone)
-		_, err := w.control.Pause(t.Context(), w.id(), workflows.Pause{By: person("ada")}, "pause-1")
-		require.NoError(t, err)
+		answered(w, func() (workflows.Outcome, error) {
+			return w.control.Pause(t.Context(), w.id(), workflows.Pause{By: person("ada")}, "pause-1")
+		})
 		w.eventually("the last one has ended", func() bool {
 			v, _ := w.view("turn-1")
 			return v.Turn.Calls[1].State == workflows.CallCancelled
@@ -182,8 +183,9 @@ func TestBackgroundEndsAtBoundaries(t *testing.T) {
 		w.ask("bg write block a")
 		w.awaitTurn(1, workflows.TurnDone)
 		before := w.snapshots
-		_, err := w.control.Pause(t.Context(), w.id(), workflows.Pause{By: person("ada")}, "pause-1")
-		require.NoError(t, err)
+		answered(w, func() (workflows.Outcome, error) {
+			return w.control.Pause(t.Context(), w.id(), workflows.Pause{By: person("ada")}, "pause-1")
+		})
 		v := w.awaitCall("turn-1", workflows.CallCancelled)
 		require.Equal(t, "in the background ended: paused by @ada", v.Turn.Calls[0].Note)
 		w.eventually("a sentence", func() bool {

@@ -98,13 +98,14 @@ func TestDestroyWithoutTheHost(t *testing.T) {
 			w := newWorld(t, 0)
 			onDeadHost(w, task)
 			began := time.Now()
-			out, err := w.control.Destroy(t.Context(), w.thread.ManagerID(), workflows.DestroySession{WorkflowID: w.id(), By: person("ada")}, "destroy-1")
-			require.NoError(t, err)
+			out := answered(w, func() (workflows.Outcome, error) {
+				return w.control.Destroy(t.Context(), w.thread.ManagerID(), workflows.DestroySession{WorkflowID: w.id(), By: person("ada")}, "destroy-1")
+			})
 			require.Equal(t, workflows.OutcomeRecorded, out.Outcome)
 			w.eventually("the receipt", func() bool { return strings.Contains(w.notices(), "Destroyed by @ada after") })
 			took := time.Since(began)
 			t.Logf("the receipt came after %v", took)
-			require.Less(t, took, 20*time.Second)
+			require.Less(t, took, time.Minute)
 			said := w.notices()
 			require.Contains(t, said, "The host of this session's sandbox does not answer. The sandbox, and what may still run in it, goes when that host is back. "+
 				"Kept are the files as saved at the end of turn 1,")

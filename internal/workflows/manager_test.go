@@ -158,8 +158,9 @@ func TestManagerOfManySessions(t *testing.T) {
 	fork := func(id, source, thread string, closed bool) workflows.SessionRow {
 		th := w.thread
 		th.ID = thread
-		res, err := w.control.Fork(t.Context(), th.ManagerID(), workflows.ForkSession{ID: id, Source: source, Thread: th, By: person("grace"), OfClosed: closed})
-		require.NoError(t, err)
+		res := answered(w, func() (workflows.SessionResult, error) {
+			return w.control.Fork(t.Context(), th.ManagerID(), workflows.ForkSession{ID: id, Source: source, Thread: th, By: person("grace"), OfClosed: closed})
+		})
 		require.Equal(t, workflows.OutcomeRecorded, res.Outcome.Outcome, res.Text)
 		return row(res.WorkflowID)
 	}
@@ -175,8 +176,9 @@ func TestManagerOfManySessions(t *testing.T) {
 
 	require.NoError(t, w.control.SetTitle(t.Context(), w.id(), workflows.SetTitle{Title: "renamed", By: person("ada")}))
 	w.eventually("the list has the new name", func() bool { return row(w.id()).Title == "renamed" })
-	out, err := w.control.SwitchBackend(t.Context(), w.thread.ManagerID(), workflows.SwitchSession{WorkflowID: w.id(), SwitchBackend: workflows.SwitchBackend{Backend: "docker", By: person("ada")}}, "switch-1")
-	require.NoError(t, err)
+	out := answered(w, func() (workflows.Outcome, error) {
+		return w.control.SwitchBackend(t.Context(), w.thread.ManagerID(), workflows.SwitchSession{WorkflowID: w.id(), SwitchBackend: workflows.SwitchBackend{Backend: "docker", By: person("ada")}}, "switch-1")
+	})
 	require.Equal(t, workflows.OutcomeRecorded, out.Outcome, out.Text)
 
 	// A request for its thread is a message to it.
@@ -200,8 +202,9 @@ func TestManagerOfManySessions(t *testing.T) {
 	})
 	require.Equal(t, before, len(w.all()), "no row came twice")
 	require.Equal(t, workflows.OutcomeRefused, func() string {
-		out, err := w.control.Destroy(t.Context(), w.thread.ManagerID(), workflows.DestroySession{WorkflowID: "agent/web/main/7", By: person("ada")}, "d3")
-		require.NoError(t, err)
+		out := answered(w, func() (workflows.Outcome, error) {
+			return w.control.Destroy(t.Context(), w.thread.ManagerID(), workflows.DestroySession{WorkflowID: "agent/web/main/7", By: person("ada")}, "d3")
+		})
 		return out.Outcome
 	}())
 	w.stopManager()

@@ -158,10 +158,27 @@ func (s *session) postLoop(ctx workflow.Context) {
 		if ctx.Err() != nil || s.draining {
 			return
 		}
+		p := s.nextPost()
+		_ = workflow.Await(ctx, func() bool { return s.draining || s.mayFollow(p) })
+		if ctx.Err() != nil || s.draining {
+			return
+		}
 		s.posting = true
-		s.deliver(ctx, s.nextPost())
+		s.deliver(ctx, p)
 		s.posting = false
 	}
+}
+
+// mayFollow reports whether a message may be posted now. Where edits have no rate to
+// wait for, an answer follows the last edit of its turn's card: who reads the answer
+// finds there how each call ended. A card that goes on moving, for a command in the
+// background, holds nothing up.
+func (s *session) mayFollow(p *Post) bool {
+	if s.st.Thread.Platform != PlatformWeb || p.After == "" {
+		return true
+	}
+	card := s.post(p.After)
+	return card == nil || card.View.Live() || !card.behind() && !card.edit.active
 }
 
 // deliver posts one message. A thread that cannot be written to any more leaves

@@ -66,8 +66,9 @@ func TestManyLongMessagesAtOnce(t *testing.T) {
 	}
 	w.sayAll(long)
 	w.patiently("they wait", func() bool { return w.state(w.id()).Queued == many })
-	_, err := w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob")}, "stop-1")
-	require.NoError(t, err)
+	answered(w, func() (workflows.Outcome, error) {
+		return w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob")}, "stop-1")
+	})
 	w.patiently("all are taken", func() bool { st := w.state(w.id()); return st.Queued == 0 && st.Turn == nil })
 	w.mu.Lock()
 	defer w.mu.Unlock()

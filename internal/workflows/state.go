@@ -158,6 +158,8 @@ type Post struct {
 	Final bool `json:"final,omitempty"`
 	// Gone: the platform does not have the message or its thread any more.
 	Gone bool `json:"gone,omitempty"`
+	// After is the key of the turn card that an answer ends.
+	After string `json:"after,omitempty"`
 
 	edit edit
 }

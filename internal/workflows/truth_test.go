@@ -25,8 +25,9 @@ func TestCardsSayThatAGrantHasEnded(t *testing.T) {
 		}
 		w.awaitTurn(1, workflows.TurnDone)
 		revoke := func(who, id string) workflows.Outcome {
-			out, err := w.control.RevokeGrant(t.Context(), w.id(), workflows.RevokeGrant{GrantID: id, By: person(who)}, who+id)
-			require.NoError(t, err)
+			out := answered(w, func() (workflows.Outcome, error) {
+				return w.control.RevokeGrant(t.Context(), w.id(), workflows.RevokeGrant{GrantID: id, By: person(who)}, who+id)
+			})
 			return out
 		}
 		require.Equal(t, workflows.OutcomeRecorded, revoke("grace", "g1").Outcome)
@@ -103,11 +104,13 @@ func TestPauseWaitsForQueuedMessages(t *testing.T) {
 		w.eventually("running", func() bool { return w.runs("") == 1 })
 		w.say("101", "ada", "ls")
 		w.eventually("it waits", func() bool { return w.state(w.id()).Queued == 1 })
-		out, err := w.control.Pause(t.Context(), w.id(), workflows.Pause{By: person("ada")}, "pause-1")
-		require.NoError(t, err)
+		out := answered(w, func() (workflows.Outcome, error) {
+			return w.control.Pause(t.Context(), w.id(), workflows.Pause{By: person("ada")}, "pause-1")
+		})
 		require.Equal(t, "It pauses when the messages that wait have been answered.", out.Text)
-		_, err = w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob")}, "stop-1")
-		require.NoError(t, err)
+		answered(w, func() (workflows.Outcome, error) {
+			return w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob")}, "stop-1")
+		})
 		require.Contains(t, w.awaitAnswer(2), "ok ls")
 		w.eventually("paused", func() bool { v, _ := w.view("header"); return v.Header.Liveness == workflows.LivenessPaused })
 		w.mu.Lock()
@@ -131,8 +134,9 @@ func TestTwoDestroy(t *testing.T) {
 	w.ask("ls")
 	w.awaitTurn(1, workflows.TurnDone)
 	destroy := func(who string) workflows.Outcome {
-		out, err := w.control.Destroy(t.Context(), w.thread.ManagerID(), workflows.DestroySession{WorkflowID: w.id(), By: person(who)}, "destroy-"+who)
-		require.NoError(t, err)
+		out := answered(w, func() (workflows.Outcome, error) {
+			return w.control.Destroy(t.Context(), w.thread.ManagerID(), workflows.DestroySession{WorkflowID: w.id(), By: person(who)}, "destroy-"+who)
+		})
 		return out
 	}
 	require.Equal(t, workflows.OutcomeRecorded, destroy("ada").Outcome)

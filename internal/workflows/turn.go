@@ -323,7 +323,7 @@ func (s *session) done(ctx workflow.Context, res ModelResult) {
 		s.notice(res.Incomplete)
 	}
 	p := s.show(MessageView{Key: "answer-" + itoa(t.Number), Kind: KindAnswer, Text: text})
-	p.Final = true
+	p.Final, p.After = true, turnKey(t)
 	s.endTurn(ctx, TurnDone, short(text.Text))
 }
 

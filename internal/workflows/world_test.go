@@ -206,11 +206,21 @@ func (w *world) postMessage(ctx context.Context, in workflows.PostInput) (workfl
 	if err != nil {
 		return workflows.PostResult{}, err
 	}
+	var after *workflows.MessageView
+	if n, is := strings.CutPrefix(in.Key, "answer-"); is {
+		// A card that is shown whole is no part of the state any more.
+		if card, err := w.control.Message(ctx, in.WorkflowID, "turn-"+n); err == nil {
+			after = &card
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key := in.WorkflowID + "#" + in.Key
 	if _, ok := w.posts[key]; !ok {
 		w.order = append(w.order, key)
+	}
+	if after != nil && !after.Live() && w.posts[in.WorkflowID+"#"+after.Key].Turn.State != after.Turn.State {
+		w.t.Errorf("%s stands before its turn's card shows the end", key)
 	}
 	w.posts[key] = v
 	return workflows.PostResult{Ref: "ref-" + key, Version: v.Version}, nil
@@ -461,42 +471,26 @@ func (w *world) decide(d workflows.Decision) workflows.Outcome {
 	w.clicks++
 	d.Interaction = fmt.Sprint("click-", w.clicks)
 	w.mu.Unlock()
-	var out workflows.Outcome
-	w.eventually("the click is answered", func() bool {
-		var err error
+	return answered(w, func() (workflows.Outcome, error) {
 		d.ClickedAt = time.Now()
-		out, err = w.control.Decide(w.t.Context(), w.id(), d)
-		require.True(w.t, err == nil || errors.Is(err, workflows.ErrUnconfirmed), err)
-		return err == nil
+		return w.control.Decide(w.t.Context(), w.id(), d)
 	})
-	return out
 }
 
 // move asks for a switch; id names the request.
 func (w *world) move(id, who, backend, root string) workflows.Outcome {
 	w.t.Helper()
-	var out workflows.Outcome
-	w.eventually("the switch is answered", func() bool {
-		var err error
-		out, err = w.control.SwitchBackend(w.t.Context(), w.thread.ManagerID(), workflows.SwitchSession{
+	return answered(w, func() (workflows.Outcome, error) {
+		return w.control.SwitchBackend(w.t.Context(), w.thread.ManagerID(), workflows.SwitchSession{
 			WorkflowID: w.id(), SwitchBackend: workflows.SwitchBackend{Backend: backend, Root: root, By: person(who)},
 		}, id)
-		return err == nil
 	})
-	return out
 }
 
 // stop stops a turn; id names the request.
 func (w *world) stop(id string, c workflows.CancelTurn) workflows.Outcome {
 	w.t.Helper()
-	var out workflows.Outcome
-	w.eventually("the stop is answered", func() bool {
-		var err error
-		out, err = w.control.CancelTurn(w.t.Context(), w.id(), c, id)
-		require.True(w.t, err == nil || errors.Is(err, workflows.ErrUnconfirmed), err)
-		return err == nil
-	})
-	return out
+	return answered(w, func() (workflows.Outcome, error) { return w.control.CancelTurn(w.t.Context(), w.id(), c, id) })
 }
 
 // noticed waits for a notice with this text.
@@ -545,6 +539,19 @@ func (w *world) eventually(what string, ok func() bool) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+// answered repeats a request until the server answers it, as people do: it goes under one
+// ID, so that it counts once.
+func answered[T any](w *world, ask func() (T, error)) (out T) {
+	w.t.Helper()
+	w.eventually("an answer", func() bool {
+		var err error
+		out, err = ask()
+		require.True(w.t, err == nil || errors.Is(err, workflows.ErrUnconfirmed), err)
+		return err == nil
+	})
+	return out
 }
 
 // awaitApproval waits for a pending approval card and returns its ID.
