@@ -15,6 +15,7 @@ import (
 
 	"github.com/countersign/countersign/cmd/internal/process"
 	"github.com/countersign/countersign/internal/config"
+	"github.com/countersign/countersign/internal/workflows"
 )
 
 const (
@@ -177,6 +178,16 @@ type evalThread struct {
 	} `json:"messages"`
 }
 
+// over reports whether the answer stands and the turn's card shows how it ended.
+func (t evalThread) over() bool {
+	answered, done := false, false
+	for _, m := range t.Messages {
+		answered = answered || m.Kind == "answer"
+		done = done || m.Turn != nil && m.Turn.State == string(workflows.TurnDone)
+	}
+	return answered && done
+}
+
 // outcome is what came of a task, for its check.
 type outcome struct {
 	answer   string
@@ -263,9 +274,10 @@ func (v *evaluation) ask(ctx context.Context, t evalTask) (evalThread, error) {
 				_ = grace.call(ctx, http.MethodPost, "/messages/"+m.ID+"/click", map[string]any{"button": button, "values": map[string]any{"reason": "not now"}}, &ignored)
 			case m.Turn != nil && m.Turn.State == "failed":
 				return th, errors.New("the turn failed: " + m.Turn.Error)
-			case m.Kind == "answer":
-				return th, nil
 			}
+		}
+		if th.over() {
+			return th, nil
 		}
 		select {
 		case <-ctx.Done():
