@@ -32,6 +32,9 @@ const (
 	benchActivities = 200
 	// benchCalls is how many tool calls and approvals are measured.
 	benchCalls = 40
+	// answerPoll is how often a thread is looked at for an answer whose time is not
+	// measured: looking is work that the measured calls would wait for.
+	answerPoll = 500 * time.Millisecond
 	// benchWarm is how many first samples are thrown away: caches fill.
 	benchWarm  = 3
 	benchQueue = "bench"
@@ -214,7 +217,7 @@ func benchToolCall(ctx context.Context, e *process.Env) (samples, yardstick []fl
 // answer waits for a thread's first answer.
 func (s *stack) answer(ctx context.Context, thread string) (string, error) {
 	var text string
-	err := s.watchThread(ctx, thread, func(t benchThread) bool {
+	err := s.watchThreadEvery(ctx, answerPoll, thread, func(t benchThread) bool {
 		for _, m := range t.Messages {
 			if m.Kind == "answer" {
 				text = m.Text
@@ -240,6 +243,10 @@ type benchThread struct {
 }
 
 func (s *stack) watchThread(ctx context.Context, thread string, done func(benchThread) bool) error {
+	return s.watchThreadEvery(ctx, smokePoll, thread, done)
+}
+
+func (s *stack) watchThreadEvery(ctx context.Context, every time.Duration, thread string, done func(benchThread) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for {
@@ -253,7 +260,7 @@ func (s *stack) watchThread(ctx context.Context, thread string, done func(benchT
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(smokePoll):
+		case <-time.After(every):
 		}
 	}
 }

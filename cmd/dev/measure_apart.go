@@ -23,8 +23,8 @@ const apartWithin = 60 * time.Second
 type apart struct {
 	*stack
 	bin    map[string]string
-	worker *exec.Cmd
-	bot    *exec.Cmd
+	worker *part
+	bot    *part
 	flags  []string // of the worker
 }
 
@@ -56,7 +56,7 @@ func (a *apart) startParts(ctx context.Context) error {
 		return err
 	}
 	return a.poll(ctx, apartWithin, "the bot answers", func() (bool, error) {
-		return a.chat().call(ctx, "GET", "/meta", nil, &struct{}{}) == nil, nil
+		return a.chat().call(ctx, "GET", "/meta", nil, &struct{}{}) == nil, errors.Join(a.bot.died(), a.worker.died())
 	})
 }
 
@@ -65,8 +65,9 @@ func (a *apart) startWorker() (err error) {
 	return err
 }
 
-func (a *apart) launch(name string, flags ...string) (*exec.Cmd, error) {
-	log, err := os.OpenFile(filepath.Join(a.temp, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+func (a *apart) launch(name string, flags ...string) (*part, error) {
+	p := &part{log: filepath.Join(a.temp, name+".log"), ended: make(chan struct{})}
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening a log: %w", err)
 	}
@@ -76,20 +77,44 @@ func (a *apart) launch(name string, flags ...string) (*exec.Cmd, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
-	return cmd, nil
+	p.cmd = cmd
+	go func() {
+		defer close(p.ended)
+		_ = cmd.Wait()
+	}()
+	return p, nil
+}
+
+// part is a process of the stack.
+type part struct {
+	cmd   *exec.Cmd
+	log   string
+	ended chan struct{}
+}
+
+// died is what the process last said, where it has ended.
+func (p *part) died() error {
+	select {
+	case <-p.ended:
+	default:
+		return nil
+	}
+	said, _ := os.ReadFile(p.log) // the exit code is told all the same
+	lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+	return fmt.Errorf("%s has ended with %d: %s", p.cmd.Path, p.cmd.ProcessState.ExitCode(), lines[len(lines)-1])
 }
 
 // kill is kill -9.
-func kill(cmd *exec.Cmd) {
-	if cmd != nil {
-		_ = cmd.Process.Kill() // it may have ended
-		_ = cmd.Wait()
+func (p *part) kill() {
+	if p != nil {
+		_ = p.cmd.Process.Kill() // it may have ended
+		<-p.ended
 	}
 }
 
 func (a *apart) stop() error {
-	kill(a.worker)
-	kill(a.bot)
+	a.worker.kill()
+	a.bot.kill()
 	return a.stack.stop()
 }
 
@@ -110,8 +135,8 @@ func (a *apart) poll(ctx context.Context, within time.Duration, what string, ok 
 }
 
 // residentKB is a process's resident memory.
-func residentKB(cmd *exec.Cmd) (float64, error) {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/status")
+func residentKB(p *part) (float64, error) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/status")
 	if err != nil {
 		return 0, fmt.Errorf("reading a process's memory: %w", err)
 	}

@@ -106,7 +106,7 @@ func (a *apart) killOnce(ctx context.Context, thread, call string) (r recovered,
 		return r, err
 	}
 	r.killed = time.Now()
-	kill(a.worker)
+	a.worker.kill()
 	before, err := a.output(ctx, call)
 	if err != nil {
 		return r, err
