@@ -1,7 +1,7 @@
 // The approval card and the line it becomes. The command on it is shown whole and
 // with everything in it made visible.
 import { h } from "./dom.js";
-import { buttons } from "./messages.js";
+import { buttons } from "./buttons.js";
 import { count, duration, markEl, nameOf, plain, timeEl, visible, withTimes } from "./format.js";
 
 export function approvalBody(m, view) {

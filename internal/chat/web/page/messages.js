@@ -3,6 +3,7 @@
 import { h } from "./dom.js";
 import { markdown } from "./markdown.js";
 import { approvalBody } from "./approval.js";
+import { buttons } from "./buttons.js";
 import { callStates, clock, count, duration, lastLines, liveness, markEl, money, nameOf, plain, size, terminalText, timeEl, tokens, visible, withTimes } from "./format.js";
 
 // Past this many calls the oldest fold.
@@ -171,22 +172,6 @@ function outcome(c, words) {
       return [c.exit_code === null || c.exit_code === undefined ? "" : "exit " + c.exit_code, took, note].filter(Boolean).join(" · ");
   }
   return [words, note].filter(Boolean).join(" · ");
-}
-
-// buttons are a message's own, in its order.
-export function buttons(m, view, only) {
-  const list = (m.buttons || []).filter((b) => !only || only(b));
-  if (!list.length) return null;
-  const busy = view.busy.get(m.id);
-  return h("div", { class: "buttons", "data-key": "buttons" }, list.map((b) => h("button", {
-    type: "button", "data-key": b.id, "data-action": "click", "data-button": b.id, class: look(b.id),
-    "data-digest": m.approval?.digest || null, "aria-disabled": busy ? "true" : null, "aria-busy": busy === b.id ? "true" : null,
-  }, plain(b.label || b.id))));
-}
-
-function look(id) {
-  if (id === "approve") return "button primary";
-  return id === "destroy" || id === "run_again" ? "button danger" : "button";
 }
 
 // pendingEl is a message that is on its way.
