@@ -25,22 +25,22 @@ type chaosCmd struct {
 	Seed   uint64        `help:"Seed of what people do and of what is killed; 0 takes one at random. It is printed." placeholder:"S"`
 	For    time.Duration `help:"How long parts are killed." default:"60s" name:"for"`
 	People int           `help:"How many people use it at once." default:"5"`
-	Faults []string      `help:"Kinds of faults to make; all by default: kill, freeze, cut, stall." enum:"kill,freeze,cut,stall" placeholder:"KIND,…"`
+	Faults []string      `help:"Kinds of faults to make; all by default: kill, freeze, cut, stall, clock." enum:"kill,freeze,cut,stall,clock" placeholder:"KIND,…"`
 	Docker bool          `help:"Start a Docker engine of the run's own, which people move sessions to and which is hit too (needs root, dockerd and a static busybox)." default:"true" negatable:""`
 	JSON   bool          `help:"Print one JSON object instead of lines." name:"json"`
 	Keep   string        `help:"Keep logs, recordings and data below this directory, also when all is well." placeholder:"DIR"`
-	Defect string        `help:"Plant a defect, which the checker must find: double-exec, lost-message, double-post or (with Docker) stale-save." enum:",double-exec,lost-message,double-post,stale-save" default:"" placeholder:"NAME"`
+	Defect string        `help:"Plant a defect, which the checker must find: double-exec, lost-message, double-post, wall-clock or (with Docker) stale-save." enum:",double-exec,lost-message,double-post,stale-save,wall-clock" default:"" placeholder:"NAME"`
 }
 
 // Help is what chaos --help says besides the flags.
 func (*chaosCmd) Help() string {
-	return `Starts cmd/dev as the Temporal server, cmd/bot, two cmd/worker on two data directories and a dockerd on a socket of its own, each as a process of its own. While scripted people use the web chat it kills them with SIGKILL at random moments, freezes them with SIGSTOP for longer than heartbeats may be late, and cuts and stalls the connections between bot or worker and Temporal. Then it checks what was sent, posted and run against the sessions' state and the audit record.
+	return `Starts cmd/dev as the Temporal server, cmd/bot, two cmd/worker on two data directories and a dockerd on a socket of its own, each as a process of its own. While scripted people use the web chat it kills them with SIGKILL at random moments, freezes them with SIGSTOP for longer than heartbeats may be late, cuts and stalls the connections between bot or worker and Temporal, and sets the clocks of bot and workers wrong. Then it checks what was sent, posted and run against the sessions' state and the audit record.
 
 cmd/bot and cmd/worker are taken from beside this program; where they are not there, they are built.
 
 Exit codes: 0 every rule held, 1 one was broken (or the run itself failed), 2 wrong flags.
 
-JSON: {"ok","seed","seconds","broken":[{"rule","thread","what"}],"counts":{"threads","messages",…},"kills":{"server","bot","worker-1","worker-2","engine"},"faults":{"kill","freeze","cut","stall"},"without":["what: why"],"settled_ms","dir","ms"}
+JSON: {"ok","seed","seconds","broken":[{"rule","thread","what"}],"counts":{"threads","messages",…},"kills":{"server","bot","worker-1","worker-2","engine"},"faults":{"kill","freeze","cut","stall","clock"},"without":["what: why"],"settled_ms","dir","ms"}
 
 Rules: ` + strings.Join(chaos.Rules(), ", ") + "."
 }
@@ -146,8 +146,8 @@ func (c *chaosCmd) print(w io.Writer, r *chaos.Report) error {
 		}
 		return nil
 	}
-	_, _ = fmt.Fprintf(w, "seed %d: %d kills, %d freezes, %d cuts, %d stalls, %d threads, %d messages, %d turns, %d calls, %d requests\n", r.Seed,
-		r.Faults[chaos.FaultKill], r.Faults[chaos.FaultFreeze], r.Faults[chaos.FaultCut], r.Faults[chaos.FaultStall],
+	_, _ = fmt.Fprintf(w, "seed %d: %d kills, %d freezes, %d cuts, %d stalls, %d clocks, %d threads, %d messages, %d turns, %d calls, %d requests\n", r.Seed,
+		r.Faults[chaos.FaultKill], r.Faults[chaos.FaultFreeze], r.Faults[chaos.FaultCut], r.Faults[chaos.FaultStall], r.Faults[chaos.FaultClock],
 		r.Counts["threads"], r.Counts["messages"], r.Counts["turns"], r.Counts["calls"], r.Counts["approvals"])
 	for _, v := range r.Broken {
 		_, _ = fmt.Fprintf(w, "%s: %s %s\n", v.Rule, v.Thread, v.What)

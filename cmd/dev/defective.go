@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/countersign/countersign/cmd/internal/process"
 	"github.com/countersign/countersign/cmd/internal/workerapp"
 	"github.com/countersign/countersign/internal/config/datadir"
+	"github.com/countersign/countersign/internal/control"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -27,15 +27,19 @@ const every = 3
 // Temporal client.
 type defect struct {
 	part string
-	make func() interceptor.Interceptor
+	make func() interceptor.ClientInterceptor
+	// wallClock leaves out of the connection what keeps this machine's clock out of how
+	// long activities may take.
+	wallClock bool
 }
 
 // defects prove the checker; no other program has them.
 var defects = map[string]defect{
-	"double-exec":  {partWorker, func() interceptor.Interceptor { return &doubleExec{} }},
-	"lost-message": {partBot, func() interceptor.Interceptor { return &lostMessage{} }},
-	"double-post":  {partBot, func() interceptor.Interceptor { return &doublePost{} }},
-	"stale-save":   {partWorker, func() interceptor.Interceptor { return &staleSave{} }},
+	"double-exec":  {part: partWorker, make: func() interceptor.ClientInterceptor { return &doubleExec{} }},
+	"lost-message": {part: partBot, make: func() interceptor.ClientInterceptor { return &lostMessage{} }},
+	"double-post":  {part: partBot, make: func() interceptor.ClientInterceptor { return &doublePost{} }},
+	"stale-save":   {part: partWorker, make: func() interceptor.ClientInterceptor { return &staleSave{} }},
+	"wall-clock":   {part: partWorker, wallClock: true},
 }
 
 // counter tells each so manieth call.
@@ -55,7 +59,7 @@ func (c *counter) strikes() bool {
 type defectiveCmd struct {
 	process.Flags
 	Part   string `arg:"" enum:"worker,bot"`
-	Defect string `enum:"double-exec,lost-message,double-post,stale-save" required:""`
+	Defect string `enum:"double-exec,lost-message,double-post,stale-save,wall-clock" required:""`
 }
 
 // Run serves until ctx ends.
@@ -77,11 +81,13 @@ func (c *defectiveCmd) Run(ctx context.Context, e *process.Env) error {
 		return err
 	}
 	options.Logger = sdklog.NewStructuredLogger(log)
-	broken, ok := defects[c.Defect].make().(interceptor.ClientInterceptor)
-	if !ok {
-		return errors.New("a defect must sit in the client")
+	d := defects[c.Defect]
+	if d.make != nil {
+		options.Interceptors = []interceptor.ClientInterceptor{d.make()}
 	}
-	options.Interceptors = []interceptor.ClientInterceptor{broken}
+	if !d.wallClock {
+		options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, control.OnServerTime())
+	}
 	t, err := client.NewLazyClient(options)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)

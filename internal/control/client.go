@@ -27,12 +27,19 @@ const (
 	// drainRetry is the pause before an update that met a draining run is sent to
 	// the next one.
 	drainRetry = 50 * time.Millisecond
+	// wrongClock is the least difference to the server's clock that can make a click
+	// look too old or too new, less what it may have taken to get there.
+	wrongClock = workflows.MaxDecisionAge / 3
 	// listAttempts bounds how often a list is read that changes meanwhile.
 	listAttempts = 5
 )
 
 // Client reaches sessions and managers. It is safe for concurrent use.
 type Client struct {
+	// Namespace is the Temporal client's. Without it the server is not asked for its
+	// time where this machine's clock is wrong.
+	Namespace string
+
 	temporal client.Client
 	registry *Registry
 }
@@ -96,10 +103,24 @@ func (c *Client) signal(ctx context.Context, workflowID, name string, arg any) e
 	return translate("signalling "+name, c.temporal.SignalWorkflow(ctx, workflowID, "", name, arg))
 }
 
-// Decide records a click on an approval card and returns what became of it.
+// Decide records a click on an approval card and returns what became of it. Where
+// the session finds a click too old or too new that was made a moment ago, this
+// machine's clock is wrong: it is told again, by the server's.
 func (c *Client) Decide(ctx context.Context, workflowID string, d workflows.Decision) (workflows.Outcome, error) {
 	id := "decide/" + d.ApprovalID + "/" + d.By.ID + "/" + d.Interaction
-	return update[workflows.Outcome](ctx, c, workflowID, workflows.UpdateDecideApproval, id, d)
+	clicked := d.ClickedAt
+	out, err := update[workflows.Outcome](ctx, c, workflowID, workflows.UpdateDecideApproval, id, d)
+	if err != nil || out.Outcome != workflows.OutcomeUnconfirmed || c.Namespace == "" || age(clicked) > workflows.MaxDecisionAge {
+		return out, err
+	}
+	now, err := c.serverTime(ctx, workflowID)
+	if err != nil {
+		return out, nil // the first answer stands
+	}
+	if d.ClickedAt = now.Add(-age(clicked)); d.ClickedAt.Sub(clicked).Abs() < wrongClock {
+		return out, nil // it is something else
+	}
+	return update[workflows.Outcome](ctx, c, workflowID, workflows.UpdateDecideApproval, id+"/again", d)
 }
 
 // CancelTurn stops the running turn.

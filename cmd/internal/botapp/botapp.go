@@ -76,6 +76,7 @@ func (a *App) start(ctx context.Context) error {
 		return err
 	}
 	sessions := control.New(a.Client, &control.Registry{Store: a.store})
+	sessions.Namespace = a.Config.Temporal.Namespace
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.cancel = cancel
 	served := false

@@ -13,6 +13,7 @@ import (
 
 	"github.com/countersign/countersign/internal/config"
 	"github.com/countersign/countersign/internal/config/datadir"
+	"github.com/countersign/countersign/internal/control"
 	"github.com/countersign/countersign/internal/telemetry"
 )
 
@@ -145,6 +146,7 @@ func dial(ctx context.Context, c *config.Config, log *slog.Logger) (client.Clien
 		return nil, err
 	}
 	options.Logger = sdklog.NewStructuredLogger(log)
+	options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, control.OnServerTime())
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
 		t, err := client.DialContext(attempt, options)

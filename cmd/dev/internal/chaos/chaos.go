@@ -56,9 +56,9 @@ const (
 	// settleWithin is how long after the last fault everything must be as it should
 	// be.
 	settleWithin = 30 * time.Second
-	// tidyWithin bounds how long people take to leave: a person's patience, and a
-	// wait for what they stopped or destroyed last.
-	tidyWithin = 2 * patience
+	// tidyWithin bounds how long people take to leave: a wait for what they stopped or
+	// destroyed last, and for what still moves on a busy machine.
+	tidyWithin = 4 * patience
 	lookEvery  = time.Second
 )
 
@@ -86,6 +86,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if s.noEngine != "" {
 		r.Without = append(r.Without, "a Docker engine and moves to it: "+s.noEngine)
 		o.Say("chaos: without a Docker engine and moves to it: %s", s.noEngine)
+	}
+	if s.noClocks != "" {
+		r.Without = append(r.Without, "clocks that are set: "+s.noClocks)
+		o.Say("chaos: without clocks that are set: %s", s.noClocks)
 	}
 	err = r.run(ctx, o, s, rec)
 	err = errors.Join(err, rec.close())

@@ -20,6 +20,7 @@ const (
 	RuleDeniedRan     = "denied-ran"          // a command ran that somebody had denied
 	RuleVoteLost      = "vote-lost"           // a click that counts by its answer is not on record, or twice
 	RuleDecidedTwice  = "decided-twice"       // a request has two outcomes
+	RuleTooEarly      = "too-early"           // a request expired, or a host was called dead, long before its time
 	RulePostTwice     = "post-twice"          // a message of ours stands twice in its thread
 	RuleProjection    = "projection"          // a thread shows something else than its session's state
 	RuleTurnFailed    = "turn-failed"         // a turn ended with an error
@@ -35,7 +36,7 @@ const (
 func Rules() []string {
 	return []string{
 		RuleMessageLost, RuleMessageTwice, RuleExecTwice, RuleExecLost, RuleNoVerdict, RuleDeniedRan, RuleVoteLost,
-		RuleDecidedTwice, RulePostTwice, RuleProjection, RuleTurnFailed, RuleMoveLost, RuleWorkLost, RuleStuck, RuleAudit, RuleOrphanProcess, RuleOrphanSandbox,
+		RuleDecidedTwice, RuleTooEarly, RulePostTwice, RuleProjection, RuleTurnFailed, RuleMoveLost, RuleWorkLost, RuleStuck, RuleAudit, RuleOrphanProcess, RuleOrphanSandbox,
 	}
 }
 
@@ -68,6 +69,7 @@ func check(e *evidence) []Violation {
 		c.messages(s)
 		c.execs(s)
 		c.votes(s)
+		c.early(s)
 		c.moves(s)
 		c.work(s)
 	}

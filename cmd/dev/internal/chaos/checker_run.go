@@ -150,6 +150,19 @@ func (c *checker) votes(s *session) {
 	}
 }
 
+// early: nothing that takes minutes or hours is over within a run.
+func (c *checker) early(s *session) {
+	for _, m := range s.Thread.of("approval") {
+		switch a := m.Approval; {
+		case a == nil:
+		case a.State == workflows.ApprovalExpired && !s.destroyed():
+			c.broken(RuleTooEarly, s.Thread.ID, "request %s has expired; it may wait for a day", a.ID)
+		case a.Tier == workflows.TierHost:
+			c.broken(RuleTooEarly, s.Thread.ID, "request %s says that a host is dead; none was away for a minute", a.ID)
+		}
+	}
+}
+
 // projection: the thread shows what the session's state says.
 func (c *checker) projection(s *session) {
 	id := s.Thread.ID

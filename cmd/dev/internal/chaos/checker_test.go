@@ -71,6 +71,7 @@ func TestEveryRuleBreaks(t *testing.T) {
 		RuleDeniedRan:    func(_ *evidence, s *session) { s.Thread.Messages[2].ToolCalls[0].State = "denied" },
 		RuleVoteLost:     func(_ *evidence, s *session) { drop(s, audit.KindVote) },
 		RuleDecidedTwice: func(_ *evidence, s *session) { s.Entries = append(s.Entries, s.Entries[3]) },
+		RuleTooEarly:     func(_ *evidence, s *session) { s.Thread.Messages[3].Approval.State = "expired" },
 		RulePostTwice: func(_ *evidence, s *session) {
 			s.Thread.Messages = append(s.Thread.Messages, message{ID: "12", Key: "answer-1~", Kind: "answer", Text: "done"})
 		},

@@ -23,10 +23,13 @@ const (
 	// FaultStall lets a link carry nothing for a while, in either direction, without
 	// closing it; what was on its way is lost with its connections afterwards.
 	FaultStall = "stall"
+	// FaultClock sets the wall clock of a worker or bot by minutes to hours, for a
+	// while or for good.
+	FaultClock = "clock"
 )
 
 // Faults are all of them.
-func Faults() []string { return []string{FaultKill, FaultFreeze, FaultCut, FaultStall} }
+func Faults() []string { return []string{FaultKill, FaultFreeze, FaultCut, FaultStall, FaultClock} }
 
 const (
 	// lateBy is more than the 5 s within which a worker has to say that a command
@@ -34,6 +37,8 @@ const (
 	lateBy = 5500 * time.Millisecond
 	// upToMore is by how much it may be more.
 	upToMore = 3500 * time.Millisecond
+	// soon is within which what is killed or cut is up again.
+	soon = 2 * time.Second
 )
 
 // faults hits parts and links at random until its context ends. Then all are up
@@ -58,8 +63,26 @@ type faults struct {
 type blow struct {
 	target, kind string
 	weight       int
-	// hit does it and undoes it after so long, or when ctx ends.
-	hit func(ctx context.Context, d time.Duration) error
+	// hit makes the fault that a roll of the dice stands for: what it is, as people
+	// are told, and what does it and undoes it in time, or when its context ends.
+	hit func(share float64) (what string, do func(context.Context) error)
+}
+
+// lasting is a fault that is undone after a while: at least so long, and at most so
+// much longer.
+func lasting(least, more time.Duration, hit func(context.Context, time.Duration) error) func(float64) (string, func(context.Context) error) {
+	return func(share float64) (string, func(context.Context) error) {
+		d := least + time.Duration(share*float64(more))
+		return fmt.Sprintf("for %v", d.Round(10*time.Millisecond)), func(ctx context.Context) error { return hit(ctx, d) }
+	}
+}
+
+// setting sets a part's clock.
+func setting(p *part) func(float64) (string, func(context.Context) error) {
+	return func(share float64) (string, func(context.Context) error) {
+		w := wrongClock(share)
+		return w.String(), func(ctx context.Context) error { return p.jump(ctx, w) }
+	}
 }
 
 // blows are all that can be done to this site.
@@ -71,10 +94,15 @@ func (f *faults) blows() []blow {
 		if n == 0 {
 			n = 12
 		}
-		all = append(all, blow{p.name, FaultKill, n, p.bounce}, blow{p.name, FaultFreeze, n / 4, p.freeze})
+		all = append(all, blow{p.name, FaultKill, n, lasting(0, soon, p.bounce)}, blow{p.name, FaultFreeze, n / 4, lasting(lateBy, upToMore, p.freeze)})
 	}
 	for _, l := range f.site.links {
-		all = append(all, blow{l.name, FaultCut, 4, l.cut}, blow{l.name, FaultStall, 2, l.stall})
+		all = append(all, blow{l.name, FaultCut, 4, lasting(0, soon, l.cut)}, blow{l.name, FaultStall, 2, lasting(lateBy, upToMore, l.stall)})
+	}
+	for _, p := range f.site.clocked() {
+		if p.clocked { // also while the part itself is hit
+			all = append(all, blow{p.name + "'s clock", FaultClock, 5, setting(p)})
+		}
 	}
 	return slices.DeleteFunc(all, func(b blow) bool { return !slices.Contains(f.kinds, b.kind) })
 }
@@ -102,21 +130,18 @@ func (f *faults) run(ctx context.Context) error {
 
 // start makes a fault beside those that last.
 func (f *faults) start(ctx context.Context, b blow, share float64) {
-	d := time.Duration(share * float64(2*time.Second))
-	if b.kind == FaultFreeze || b.kind == FaultStall {
-		d = lateBy + time.Duration(share*float64(upToMore))
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.busy[b.target] {
 		return
 	}
 	f.busy[b.target] = true
-	f.say("%s %s for %v", b.kind, b.target, d.Round(10*time.Millisecond))
+	what, do := b.hit(share)
+	f.say("%s %s %s", b.kind, b.target, what)
 	f.running.Go(func() {
 		at := time.Now()
-		err := b.hit(ctx, d)
-		f.rec.sawFault(fault{Kind: b.kind, Part: b.target, At: at, Back: time.Now()})
+		err := do(ctx)
+		f.rec.sawFault(fault{Kind: b.kind, Part: b.target, What: what, At: at, Back: time.Now()})
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.busy[b.target] = false

@@ -126,23 +126,32 @@ func (a *actor) live(ctx, day context.Context) {
 }
 
 // tidy leaves nothing that waits for a person, and stays until the last message
-// is answered.
+// is answered, as long as something moves.
 func (a *actor) tidy(ctx context.Context) {
 	token := fmt.Sprintf("tok_%d_%d_", a.n, a.tokens)
 	quiet := time.Now()
-	a.until(ctx, ctx, func(t thread) bool {
-		for _, m := range t.pending() {
-			if !m.Approval.UnknownRun {
-				a.click(ctx, m, "deny", a.who())
+	done, moved := false, -1
+	for !done && ctx.Err() == nil {
+		last := a.until(ctx, ctx, func(t thread) bool {
+			for _, m := range t.pending() {
+				if !m.Approval.UnknownRun {
+					a.click(ctx, m, "deny", a.who())
+				}
 			}
+			_, busy := t.working()
+			if busy {
+				quiet = time.Now()
+			}
+			// A stop may have come before the command of a message.
+			done = !busy && (a.tokens == 0 || mentions(t, token) || time.Since(quiet) > quietFor)
+			return done
+		})
+		now := last.moves()
+		if now == moved {
+			return
 		}
-		if _, busy := t.working(); busy {
-			quiet = time.Now()
-			return false
-		}
-		// A stop may have come before the command of a message.
-		return a.tokens == 0 || mentions(t, token) || time.Since(quiet) > quietFor
-	})
+		moved = now
+	}
 }
 
 // token marks one message, so that it is found wherever it went.

@@ -69,6 +69,7 @@ type decided struct {
 type fault struct {
 	Kind string    `json:"kind"`
 	Part string    `json:"part"`
+	What string    `json:"what"`
 	At   time.Time `json:"at"`
 	Back time.Time `json:"back"`
 }

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/countersign/countersign/cmd/dev/internal/chaos/wallclock"
 	"github.com/countersign/countersign/internal/config"
 	"github.com/countersign/countersign/internal/config/datadir"
 	"github.com/countersign/countersign/internal/sandbox/docker/ownengine"
@@ -42,12 +43,16 @@ type part struct {
 	// supervised parts are started again when they end by themselves, as a service
 	// manager does.
 	supervised bool
+	// clocked parts have a wall clock of their own.
+	clocked bool
 
 	mu    sync.Mutex
 	up    bool // whether it should be
 	cmd   *exec.Cmd
 	ended chan struct{}
 	kills int
+	clock *wallclock.Clock // nil where it is the machine's
+	ahead time.Duration    // by how much it is
 }
 
 func (p *part) start() error {
@@ -67,13 +72,14 @@ func (p *part) startLocked() error {
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir, "TMPDIR=" + os.TempDir()}
 	// As from a shell: Ctrl-C reaches this program, and it stops the parts.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	if err := p.launch(cmd); err != nil {
 		return errors.Join(fmt.Errorf("starting %s: %w", p.name, err), log.Close())
 	}
-	ended := make(chan struct{})
+	ended, clock := make(chan struct{}), p.clock
 	go func() {
 		_ = cmd.Wait() // how it ended is in its log
 		_ = log.Close()
+		clock.Close()
 		close(ended)
 		if p.supervised {
 			p.again(cmd)
@@ -164,6 +170,8 @@ type site struct {
 	// engine is nil where there is none, for the reason in noEngine.
 	engine   *engine
 	noEngine string
+	// noClocks is why workers and bot have the machine's clock.
+	noClocks string
 	web      web
 	temporal,
 	namespace string
@@ -177,6 +185,9 @@ func (s *site) parts() []*part {
 	}
 	return all
 }
+
+// clocked are those that may be on machines of their own, with clocks of their own.
+func (s *site) clocked() []*part { return append([]*part{s.bot}, s.workers...) }
 
 // newSite makes directories and brings everything up.
 func newSite(ctx context.Context, dir string, p Programs, port int, docker bool) (*site, error) {
@@ -227,7 +238,9 @@ func newSite(ctx context.Context, dir string, p Programs, port int, docker bool)
 		{name: "worker-1", dir: dir, argv: append(slices.Clone(p.Worker), "--data-dir", s.data[0])},
 		{name: "worker-2", dir: dir, argv: append(slices.Clone(p.Worker), second...)},
 	}
-	for _, p := range append([]*part{s.bot}, s.workers...) {
+	s.noClocks = wallclock.Cannot()
+	for _, p := range s.clocked() {
+		p.clocked = s.noClocks == ""
 		if err := p.start(); err != nil {
 			return s, err
 		}

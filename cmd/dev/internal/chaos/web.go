@@ -53,6 +53,7 @@ type (
 	approval struct {
 		ID         string `json:"id"`
 		State      string `json:"state"`
+		Tier       string `json:"tier"`
 		CallID     string `json:"call_id"`
 		UnknownRun bool   `json:"unknown_run"`
 	}
@@ -91,6 +92,15 @@ func (t thread) of(kind string) []message {
 		}
 	}
 	return out
+}
+
+// moves is how often something has changed in the thread.
+func (t thread) moves() int {
+	n := len(t.Messages)
+	for _, m := range t.Messages {
+		n += m.Version
+	}
+	return n
 }
 
 // working is the card of the turn that runs, if one does.
