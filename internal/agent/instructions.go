@@ -49,9 +49,12 @@ func instructions(s *workflows.SandboxRef, t Timeouts) string {
 		shell = "sh"
 	}
 	fmt.Fprintf(&b, "- Commands run under %s -c, without a terminal and without stdin, unless you set yield_time_ms, which keeps stdin open, or tty.\n", shell)
-	if s.Isolated {
+	switch {
+	case s.Isolated:
 		b.WriteString("- It is isolated: only the workspace and the temporary directory can be written.\n")
-	} else {
+	case s.Confined:
+		b.WriteString("- It is not isolated from the machine it runs on, but only the workspace, the home directory and $TMPDIR can be written, not /tmp.\n")
+	default:
 		b.WriteString("- It is not isolated from the machine it runs on: be careful outside the workspace.\n")
 	}
 	if s.Network {

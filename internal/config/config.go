@@ -66,7 +66,13 @@ type Config struct {
 	// a pointer, so that printing a Config prints an address.
 	profile  *envconfig.ClientConfigProfile
 	warnings []string
+	// file is the settings file; see File.
+	file string
 }
+
+// File is the absolute path of the settings file that was read; empty where there is
+// none.
+func (c *Config) File() string { return c.file }
 
 // Log is how the process logs, as JSON lines on stderr.
 type Log struct {
@@ -157,7 +163,8 @@ type Sandbox struct {
 // Local is the local backend.
 type Local struct {
 	Roots      []string `key:"roots" default:"" shown:"none" doc:"Directories below which 'switch local ROOT' may keep a session's workspace, in a directory of its own."`
-	Unisolated bool     `key:"allow_unisolated" default:"false" shown:"false; in cmd/dev true" doc:"Whether commands may run where bubblewrap does not work, so that they can read and change what the worker's user can. Otherwise the local backend refuses there."`
+	Unisolated bool     `key:"allow_unisolated" default:"false" shown:"false; in cmd/dev true" doc:"Whether commands may run where bubblewrap does not work, so that they can read and change what the worker's user can, but for what Landlock denies them. Otherwise the local backend refuses there."`
+	Landlock   bool     `key:"landlock" default:"true" doc:"Whether Landlock keeps such commands off all files but their own and the system's, where Linux has it. They get no privileges then: sudo does not work."`
 	Memory     int      `key:"memory_mb" default:"4096" doc:"Memory of a local sandbox, in MiB, without swap; -1 is no limit. 'worker doctor' says how it is held on this machine."`
 	PIDs       int      `key:"pids" default:"1024" doc:"Processes and threads of a local sandbox; -1 is no limit."`
 	CPUs       string   `key:"cpus" default:"" shown:"no limit" doc:"Processors of a local sandbox; 0.5 is half of one."`

@@ -93,7 +93,7 @@ func TestEveryKeyFromEverySource(t *testing.T) {
 		"discord.message_content": "false", "discord.public_key": strings.Repeat("0a", 32), "discord.listen": "127.0.0.1:1",
 		"mcp.servers": "docs.command=docs-server", "mcp.tokens": "docs=one",
 		"openai.windows": "m=9000", "openai.prices": "m.input=1,m.output=2", "openai.compact_at": "50",
-		"sandbox.local.memory_mb": "99", "sandbox.local.pids": "99", "sandbox.local.cpus": "0.5", "sandbox.local.cgroup": "/sys/fs/cgroup/mine", "sandbox.docker.cpus": "0.5", "sandbox.docker.memory_mb": "99", "budget.turn": "1", "budget.session": "2", "budget.person_day": "3",
+		"sandbox.local.landlock": "false", "sandbox.local.memory_mb": "99", "sandbox.local.pids": "99", "sandbox.local.cpus": "0.5", "sandbox.local.cgroup": "/sys/fs/cgroup/mine", "sandbox.docker.cpus": "0.5", "sandbox.docker.memory_mb": "99", "budget.turn": "1", "budget.session": "2", "budget.person_day": "3",
 		"workspaces":     "{api: {setup: [make]}}",
 		"approvals.sets": "oncall=grace", "approvals.channels": "C1=grace", "approvals.access": "destroy=starter",
 	}
@@ -126,8 +126,11 @@ func TestEveryKeyFromEverySource(t *testing.T) {
 			nested += strings.Repeat("  ", i) + part + ":\n"
 		}
 		nested = strings.TrimSuffix(nested, "\n") + " " + sample + "\n"
-		byFile, err := config.Load(config.Sources{File: write(t, nested), Environ: quiet(t), Flags: extra})
+		file := write(t, nested)
+		byFile, err := config.Load(config.Sources{File: file, Environ: quiet(t), Flags: extra})
 		require.NoError(t, err, "%s", nested)
+		require.Equal(t, file, byFile.File())
+		byFile.ForgetFile()
 		byEnv, err := config.Load(config.Sources{Environ: quiet(t, f.Env+"="+sample), Flags: extra})
 		require.NoError(t, err, f.Key)
 		flags := map[string]string{f.Key: sample}

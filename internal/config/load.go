@@ -63,6 +63,7 @@ func Load(s Sources) (*Config, error) {
 	}
 	layers = append(layers, l.flags(s.Flags))
 	l.apply(fields, layers)
+	c.file = l.read
 	if !s.Embedded {
 		l.temporal(c, layers, s.Environ)
 	}
@@ -77,6 +78,7 @@ type loader struct {
 	index  map[string]field
 	keys   []string
 	faults Faults
+	read   string // the settings file
 }
 
 func keysOf(fields []field) []string {
@@ -241,5 +243,6 @@ func (l *loader) file(name string) layer {
 		l.fault(name, "", "cannot be read: %v", errors.Unwrap(err))
 		return nil
 	}
+	l.read, _ = filepath.Abs(name)
 	return l.yaml(filepath.Base(name), data)
 }

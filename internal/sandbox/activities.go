@@ -217,10 +217,10 @@ func refOf(o Offer, spec Spec, info Info) workflows.SandboxRef {
 	ref := workflows.SandboxRef{
 		Backend: o.Backend.Name(), ID: spec.ID, Generation: spec.Generation, Queue: o.Queue, Host: o.Host,
 		WorkspacePath: info.HostPath, Root: info.Workspace, Home: info.Home, Shell: info.Shell,
-		Isolated: info.Isolated, Network: info.Network,
+		Isolated: info.Isolated, Confined: info.Confined, Network: info.Network,
 	}
 	if !info.Isolated {
-		ref.Notice = "Commands are not isolated from the worker's machine: they can read and change what its user can. " + info.WhyNot
+		ref.Notice = "Commands are not isolated from the worker's machine. " + info.WhyNot
 	}
 	return ref
 }

@@ -135,9 +135,13 @@ type Info struct {
 	// Shell is bash or sh: the language of commands.
 	Shell string
 	// Isolated says that commands see and change nothing but the workspace, their
-	// home and /tmp. WhyNot is a sentence where they do.
+	// home and /tmp. WhyNot says in sentences what they reach, and why, where they do.
 	Isolated bool
 	WhyNot   string
+	// Confined says of commands that are not isolated that all the same they change
+	// nothing but the workspace, their home and TMPDIR, and read of other files only
+	// the system's.
+	Confined bool
 	// Network says that commands reach a network.
 	Network bool
 }

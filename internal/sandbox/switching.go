@@ -34,7 +34,7 @@ func (a *Activities) JudgeSwitch(ctx context.Context, in workflows.SwitchInput) 
 	}
 	tier := policy.Risky.String()
 	v := workflows.SwitchVerdict{Less: true, Reasons: []string{
-		"On " + in.Backend + " commands are not isolated from the worker's machine, as they are on " + in.From + ": they can read and change what its user can. " + why,
+		"On " + in.Backend + " commands are not isolated from the worker's machine, as they are on " + in.From + ". " + why,
 	}}
 	if a.cfg.Rules != nil {
 		v.Rule = a.cfg.Rules(tier, in.Channel)

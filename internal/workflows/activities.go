@@ -261,6 +261,7 @@ type SandboxRef struct {
 	Home          string `json:"home,omitempty"`
 	Shell         string `json:"shell"`
 	Isolated      bool   `json:"isolated"`
+	Confined      bool   `json:"confined,omitempty"` // not isolated, but only workspace, home and TMPDIR can be written
 	Network       bool   `json:"network,omitempty"`
 	// Workspace is the name of the manifest that commands get their environment by.
 	Workspace string `json:"workspace,omitempty"`

@@ -100,8 +100,12 @@ func (a *App) registerRecords(r worker.Registry) {
 // program's path.
 func LocalConfig(c *config.Config, dataDir, self string, log *slog.Logger) local.Config {
 	l := c.Sandbox.Local
+	var hidden []string
+	if c.File() != "" {
+		hidden = []string{c.File()}
+	}
 	return local.Config{
-		DataDir: dataDir, Forwarder: self, AllowUnisolated: l.Unisolated, Log: log,
+		DataDir: dataDir, Hidden: hidden, Forwarder: self, AllowUnisolated: l.Unisolated, NoLandlock: !l.Landlock, Log: log,
 		Limits: local.Limits{Memory: int64(max(l.Memory, 0)) << 20, PIDs: max(l.PIDs, 0), CPUs: l.Processors(), Group: l.Group},
 	}
 }

@@ -141,16 +141,8 @@ func rigEnv(t *testing.T) sandbox.Session {
 
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *docker.Config) { c.Memory = 64 << 20 })
-	s := r.open(t, sandbox.Spec{})
-	// tail keeps all of a line.
-	got := run(t, s, "head -c 200M /dev/zero | tail -n 1 | wc -c; echo ${PIPESTATUS[1]}")
-	require.Contains(t, got.Stdout, "137\n")
-	require.Equal(t, sandbox.StateExited, got.State)
-	require.Contains(t, got.Stderr, "countersign: the sandbox ran out of memory")
-	got = run(t, s, "echo fine")
-	require.Equal(t, "fine\n", got.Stdout, "what watches the command is not what is ended")
-	require.Empty(t, got.Stderr)
+	r := newRig(t, func(c *docker.Config) { c.Memory = sandboxtest.LimitedMemory })
+	sandboxtest.OutOfMemory(t, r.open(t, sandbox.Spec{}))
 }
 
 func TestDiskLimit(t *testing.T) {
@@ -177,16 +169,8 @@ func TestTemporaryFilesAreLimited(t *testing.T) {
 // A command that takes all processes there may be leaves none to stop it with.
 func TestForkBomb(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *docker.Config) { c.PIDs = 64 })
+	r := newRig(t, func(c *docker.Config) { c.PIDs = sandboxtest.LimitedPIDs })
 	s := r.open(t, sandbox.Spec{})
-	require.NoError(t, s.WriteFile(t.Context(), "kept", []byte("kept")))
-	id := sandboxtest.Start(t, s, "bomb() { bomb | bomb & sleep 60; }; bomb")
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	require.NoError(t, s.Signal(ctx, id, sandbox.SignalStop))
-	st, err := s.Status(ctx, id)
-	require.NoError(t, err)
-	require.Equal(t, sandbox.StateCancelled, st.State)
-	require.Equal(t, "kept", run(t, s, "cat kept").Stdout)
+	sandboxtest.TooManyProcesses(t, s)
 	require.Less(t, strings.Count(run(t, s, "ls -d /proc/[0-9]*").Stdout, "\n"), 30)
 }

@@ -94,12 +94,15 @@ members() {
 	fi
 	[ -e "$run/own" ] && return 0 # not known yet
 	main=$(alive "$run/main")
-	marked=
-	if [ -n "$proc" ]; then
-		marked=$(grep -lF "COUNTERSIGN_EXEC=$record;" /proc/[0-9]*/environ 2>/dev/null |
-			while IFS=/ read -r _ _ pid _; do echo "$pid"; done)
-	fi
+	marked=$(marked)
 	[ -z "$main$marked" ] || tree $main $marked
+}
+
+# marked prints the processes that carry the command's mark.
+marked() {
+	[ -n "$proc" ] || return 0
+	grep -lF "COUNTERSIGN_EXEC=$record;" /proc/[0-9]*/environ 2>/dev/null |
+		while IFS=/ read -r _ _ pid _; do echo "$pid"; done
 }
 
 # ordered prints processes, parents first, in the order in which they get signal
@@ -182,6 +185,18 @@ freeze() {
 	return 1
 }
 
+# uproot ends what this process has started where the record is gone, and with it
+# what names the command's processes.
+uproot() {
+	IFS= read -r me 2>/dev/null </proc/self/stat || me=
+	others=
+	for pid in $(tree $$ $(marked)); do
+		case $pid in "$$" | "${me%% *}") ;; *) others="$others $pid" ;; esac
+	done
+	# At once: the first to end may be what makes somebody end this one.
+	[ -z "$others" ] || kill -s KILL $others 2>/dev/null
+}
+
 # over tells whether the command itself has ended.
 over() {
 	[ -e "$run/done" ] || [ ! -d "$run" ] && return 0
@@ -191,6 +206,10 @@ over() {
 # finish ends the command for reason $1 (the first one given stays): politely
 # for a second, then at once. Without $2 it is not polite.
 finish() {
+	if [ ! -d "$run" ]; then
+		uproot
+		return
+	fi
 	over && return
 	(set -C && echo "$1" >"$run/reason") 2>/dev/null
 	if [ -n "${2:-}" ]; then
@@ -208,6 +227,7 @@ finish() {
 		nap
 		tries=$((tries - 1))
 	done
+	[ -d "$run" ] || uproot
 }
 
 # watch ends the command after $1 seconds.

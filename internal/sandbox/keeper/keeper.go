@@ -304,8 +304,11 @@ func (k *keep) status(from *os.File) {
 		n, err := from.Read(buf)
 		text += string(buf[:n])
 		if pid, ok := number(text, `"child-pid": `); ok && k.init == "" {
-			k.init = identity(strconv.Itoa(pid))
-			_ = put("run/init", k.init)
+			init := identity(strconv.Itoa(pid))
+			k.mu.Lock()
+			k.init = init
+			k.mu.Unlock()
+			_ = put("run/init", init)
 		}
 		if err != nil {
 			break
@@ -330,15 +333,22 @@ func number(text, key string) (int, bool) {
 // endInit ends the namespace: its init stays for what the command left in the
 // background, or where the program was killed that watches it.
 func (k *keep) endInit() {
-	pid, _, _ := strings.Cut(k.init, " ")
+	k.mu.Lock()
+	init := k.init
+	k.mu.Unlock()
+	pid, _, _ := strings.Cut(init, " ")
 	n, err := strconv.Atoi(pid)
-	if err == nil && n > 1 && started(k.init) == started(identity(pid)) {
+	if err == nil && n > 1 && started(init) == started(identity(pid)) {
 		_ = syscall.Kill(n, syscall.SIGKILL)
 	}
 }
 
 // finish ends the command for a reason, of which the first one stays.
 func (k *keep) finish(reason, sig string) {
+	if at, _ := where(); at == "" {
+		k.endInit() // the script finds nothing where the record is gone
+		return
+	}
 	f, err := os.OpenFile("run/reason", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		_, _ = f.WriteString(reason + "\n")

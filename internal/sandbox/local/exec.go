@@ -183,13 +183,13 @@ func (s *session) storeError(doing string, err error) error {
 
 // argv is what the harness runs, and what of it is read from a file: the command's
 // environment, which is nobody else's.
-func (s *session) argv(spec sandbox.ExecSpec, cwd string) (argv []string, env string) {
+func (s *session) argv(spec sandbox.ExecSpec, cwd string, groups []string) (argv []string, env string) {
 	own := s.networkEnv(spec.Env)
 	command := s.shellArgv(spec.Command)
-	if spec.TTY {
-		command = terminal.Command(s.terminalHelper(), command)
-	}
 	if s.info.Isolated {
+		if spec.TTY {
+			command = terminal.Command(s.terminalHelper(), command)
+		}
 		env = harness.BwrapArgs(s.env(spec.ID, own))
 		binds := s.networkBinds()
 		if spec.TTY {
@@ -202,11 +202,24 @@ func (s *session) argv(spec sandbox.ExecSpec, cwd string) (argv []string, env st
 		prefix, env = harness.Import(own, harness.Mark(s.record(spec.ID)))
 		argv = append([]string{"env", "-i"}, s.env(spec.ID, nil)...)
 		argv = append(argv, prefix...)
-		if limits := s.b.ulimits(); limits != "" {
-			argv = append(argv, "/bin/sh", "-c", limits+`exec "$@"`, "sh")
-		}
+		command = s.bare(spec, command, groups)
 	}
 	return append(argv, command...), env
+}
+
+// bare is what runs a command without a namespace of its own. What gives it a terminal
+// and what holds it to its files are programs of ours, which its limits may not suit.
+func (s *session) bare(spec sandbox.ExecSpec, command, groups []string) []string {
+	if limits := s.b.ulimits(); limits != "" {
+		command = append([]string{"/bin/sh", "-c", limits + `exec "$@"`, "sh"}, command...)
+	}
+	if s.info.Confined {
+		command = s.held(command, groups)
+	}
+	if spec.TTY {
+		command = terminal.Command(s.terminalHelper(), command)
+	}
+	return command
 }
 
 // terminalHelper is where commands find the program that gives them a terminal.
@@ -230,7 +243,11 @@ func (s *session) shellArgv(command string) []string {
 // process but a path to programs and the command's environment, so that this one's
 // end is none of its affairs.
 func (s *session) spawn(ctx context.Context, spec sandbox.ExecSpec, j job) error {
-	argv, env := s.argv(spec, j.Cwd)
+	groups, bounds, err := s.bounds()
+	if err != nil {
+		return err
+	}
+	argv, env := s.argv(spec, j.Cwd, groups)
 	run := harness.Run{
 		Record: s.record(spec.ID), Own: s.info.Isolated, Stdin: spec.Stdin,
 		Timeout: spec.Limits.Timeout, OutputBytes: spec.Limits.OutputBytes, Argv: argv,
@@ -239,9 +256,7 @@ func (s *session) spawn(ctx context.Context, spec sandbox.ExecSpec, j job) error
 		run.Cwd = j.Cwd
 	}
 	cmd := s.command(run.Args()...)
-	if err := s.bounded(cmd); err != nil {
-		return err
-	}
+	cmd.Env = append(cmd.Env, bounds...)
 	if env != "" {
 		f, err := unnamed(run.Record, env)
 		if err != nil {

@@ -345,24 +345,26 @@ func (g groups) sweep() {
 	}
 }
 
-// bounded makes the sandbox's control groups, and tells what starts a command which
-// they are.
-func (s *session) bounded(cmd *exec.Cmd) error {
-	dirs, err := s.b.groups.open(s.name)
+// bounds makes the sandbox's control groups. It returns their directories, and what
+// tells whoever starts a command of them.
+func (s *session) bounds() (dirs, env []string, err error) {
+	dirs, err = s.b.groups.open(s.name)
 	if err != nil {
-		return s.storeError("setting the sandbox's limits", err)
+		return nil, nil, s.storeError("setting the sandbox's limits", err)
 	}
-	cmd.Env = append(cmd.Env, s.b.groups.environ(dirs)...)
-	return nil
+	return dirs, s.b.groups.environ(dirs, !s.info.Confined), nil
 }
 
-// environ tells whoever starts commands which groups they join, and where the kernel
-// counts what it has ended and refused.
-func (g groups) environ(dirs []string) []string {
+// environ tells whoever starts commands where the kernel counts what it has ended and
+// refused and, unless the command does it by itself, which groups it is to join.
+func (g groups) environ(dirs []string, join bool) []string {
 	if len(dirs) == 0 {
 		return nil
 	}
-	env := []string{keeper.EnvGroups + "=" + strings.Join(dirs, ":")}
+	var env []string
+	if join {
+		env = append(env, keeper.EnvGroups+"="+strings.Join(dirs, ":"))
+	}
 	for i, h := range g.in {
 		if slices.Contains(h.ctls, ctlMemory) {
 			file := "memory.oom_control"

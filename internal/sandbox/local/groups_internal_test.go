@@ -86,7 +86,7 @@ func TestGroupsOfVersion2(t *testing.T) {
 			require.NoError(t, g.bound(dir, g.in[0]))
 			require.Equal(t, []string{"1073741824", "0", "100", "150000 100000"},
 				[]string{reads(t, dir, "memory.max"), reads(t, dir, "memory.swap.max"), reads(t, dir, "pids.max"), reads(t, dir, "cpu.max")})
-			require.Equal(t, []string{"COUNTERSIGN_GROUPS=/g/x", "COUNTERSIGN_OOMS=/g/x/memory.events"}, g.environ([]string{"/g/x"}))
+			require.Equal(t, []string{"COUNTERSIGN_GROUPS=/g/x", "COUNTERSIGN_OOMS=/g/x/memory.events"}, g.environ([]string{"/g/x"}, true))
 		})
 	}
 }
@@ -109,7 +109,8 @@ func TestGroupsOfBothVersions(t *testing.T) {
 		{dir: filepath.Join(root, "unified", groupsName), v2: true, ctls: []string{"pids", "cpu"}},
 	}, g.in)
 	require.Empty(t, g.whyNot)
-	require.Equal(t, []string{"COUNTERSIGN_GROUPS=/a:/b", "COUNTERSIGN_OOMS=/a/memory.oom_control"}, g.environ([]string{"/a", "/b"}))
+	require.Equal(t, []string{"COUNTERSIGN_GROUPS=/a:/b", "COUNTERSIGN_OOMS=/a/memory.oom_control"}, g.environ([]string{"/a", "/b"}, true))
+	require.Equal(t, []string{"COUNTERSIGN_OOMS=/a/memory.oom_control"}, g.environ([]string{"/a", "/b"}, false))
 }
 
 // What runs in a sandbox is in its group, of the kernel's own, and what watches it is

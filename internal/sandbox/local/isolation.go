@@ -21,7 +21,11 @@ type isolation struct {
 	// nested lets commands make user namespaces: only where bubblewrap is too old
 	// to forbid it.
 	nested bool
-	whyNot string
+	whyNot string // why bubblewrap does not, as a sentence
+	// landlock is the ABI of the kernel's Landlock, where that holds the files of
+	// commands that are not isolated; else 0, and notHeld ends a sentence about why.
+	landlock int
+	notHeld  string
 }
 
 // What commands see.
@@ -59,9 +63,16 @@ for f in /probe /etc/probe /etc/passwd /usr/probe /proc/sys/kernel/core_pattern;
 done 2>/dev/null
 echo isolated`
 
-// probe runs a command in a scratch sandbox, as any exec is run, and believes
-// only what it sees.
+// probe finds out how commands are confined here.
 func (b *Backend) probe(ctx context.Context) isolation {
+	m := b.probeBubblewrap(ctx)
+	if m.bwrap != "" {
+		return m
+	}
+	return b.probeLandlock(ctx, m)
+}
+
+func (b *Backend) probeBubblewrap(ctx context.Context) isolation {
 	if b.cfg.NoIsolation {
 		return isolation{whyNot: "Isolation is switched off."}
 	}
@@ -75,14 +86,16 @@ func (b *Backend) probe(ctx context.Context) isolation {
 	// An old bubblewrap lacks the option that forbids nested namespaces.
 	for _, nested := range []bool{false, true} {
 		b.mode = isolation{bwrap: bwrap, nested: nested}
-		if err = b.tryOut(ctx); err == nil {
+		if err = b.tryOut(ctx, probeCommand, "isolated"); err == nil {
 			return b.mode
 		}
 	}
 	return isolation{whyNot: fmt.Sprintf("bubblewrap does not work on the worker's machine (%v).", err)}
 }
 
-func (b *Backend) tryOut(ctx context.Context) error {
+// tryOut runs a command in a scratch sandbox, as any exec is run, and believes only
+// what it sees: a word.
+func (b *Backend) tryOut(ctx context.Context, command, word string) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	s, err := b.Open(ctx, sandbox.Spec{ID: ScratchID("probe")})
@@ -91,7 +104,7 @@ func (b *Backend) tryOut(ctx context.Context) error {
 	}
 	defer func() { _ = s.(*session).remove(context.WithoutCancel(ctx), false) }()
 	err = s.Start(ctx, sandbox.ExecSpec{
-		ID: "probe", Command: probeCommand, Env: map[string]string{"SECRET": b.harness},
+		ID: "probe", Command: command, Env: map[string]string{"SECRET": b.harness},
 		Limits: sandbox.Limits{Timeout: 10 * time.Second},
 	})
 	if err != nil {
@@ -104,7 +117,7 @@ func (b *Backend) tryOut(ctx context.Context) error {
 	if err := s.Attach(ctx, "probe", sandbox.Stderr, 0, &problem); err != nil {
 		return err
 	}
-	if strings.TrimSpace(out.String()) == "isolated" {
+	if strings.TrimSpace(out.String()) == word {
 		return nil
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(problem.String()), "\n")

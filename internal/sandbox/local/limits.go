@@ -79,7 +79,10 @@ type Fact struct {
 func (b *Backend) Facts() []Fact {
 	isolated := Fact{Name: "isolation", OK: b.mode.bwrap != "", Text: "Commands run in bubblewrap: they see their workspace, their home, /tmp and the system's programs."}
 	if !isolated.OK {
-		isolated.Text = "Commands are not isolated: " + b.mode.whyNot
+		isolated.Text = "Commands are not isolated. " + b.mode.why() + b.mode.gap()
+		if b.mode.notHeld != "" {
+			isolated.Text += " Landlock would hold their files, but " + b.mode.notHeld + "."
+		}
 		if why := b.Refuses(); why != "" {
 			isolated.Text = why
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -61,21 +60,12 @@ func limited(t *testing.T, mode string, l local.Limits, facts ...string) sandbox
 	return s
 }
 
-// A command that takes more memory than its sandbox has is ended, and says why; what
-// watches it is not, and the next command runs.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"isolated", "ahead", "bare"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			s := limited(t, mode, local.Limits{Memory: 64 << 20}, "memory")
-			got := runs(t, s, "hog", "head -c 200M /dev/zero | tail -n 1 | wc -c; echo ${PIPESTATUS[1]}", time.Minute)
-			require.Equal(t, sandbox.StateExited, got.State)
-			require.Contains(t, got.Stdout, "137\n")
-			require.Equal(t, 1, strings.Count(got.Stderr, "countersign: the sandbox ran out of memory"), got.Stderr)
-			got = runs(t, s, "next", "echo fine", time.Minute)
-			require.Equal(t, "fine\n", got.Stdout)
-			require.Empty(t, got.Stderr)
+			sandboxtest.OutOfMemory(t, limited(t, mode, local.Limits{Memory: sandboxtest.LimitedMemory}, "memory"))
 		})
 	}
 }
@@ -84,21 +74,12 @@ func TestOutOfMemory(t *testing.T) {
 // time-out and by a stop.
 func TestForkBomb(t *testing.T) {
 	t.Parallel()
-	const bomb = "bomb() { bomb | bomb & sleep 600; }; bomb 2>/dev/null; sleep 600"
 	for _, mode := range []string{"isolated", "ahead", "bare"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			s := limited(t, mode, local.Limits{PIDs: 64}, "processes")
-			got := runs(t, s, "many", "sh -c 'for i in $(seq 200); do sleep 600 & done; echo all'", time.Minute)
-			require.NotContains(t, got.Stdout, "all", "nothing more can be started")
-			require.Regexp(t, "(?i)fork", got.Stderr)
-			got = runs(t, s, "bomb", bomb, 3*time.Second)
-			require.Equal(t, sandbox.StateTimedOut, got.State)
-			require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "another", Command: "echo begun; " + bomb, Limits: sandbox.Limits{Timeout: time.Minute}}))
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			require.NoError(t, s.Signal(ctx, "another", sandbox.SignalStop))
-			require.Equal(t, sandbox.StateCancelled, await(t, s, "another").State)
+			s := limited(t, mode, local.Limits{PIDs: sandboxtest.LimitedPIDs}, "processes")
+			sandboxtest.TooManyProcesses(t, s)
+			require.Equal(t, sandbox.StateTimedOut, runs(t, s, "bomb", sandboxtest.ForkBomb, 3*time.Second).State)
 			require.Equal(t, "fine\n", runs(t, s, "next", "echo fine", time.Minute).Stdout)
 		})
 	}

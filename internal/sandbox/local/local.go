@@ -5,7 +5,8 @@
 // not looked up) a command sees its workspace, its home and /tmp, the system's
 // programs read-only, and nothing else: no network, no worker environment, no
 // data directory. Where it does not, commands run with a clean environment as
-// the worker's user, and [sandbox.Info] says that they are not isolated.
+// the worker's user, and [sandbox.Info] says that they are not isolated; Landlock
+// keeps them off the worker's files then, where the kernel has it.
 //
 // Execs run under package harness's script, outside bubblewrap: their records
 // cannot be written from inside, and they go on when the worker is killed. What
@@ -44,15 +45,22 @@ type Config struct {
 	// ReadOnly are further absolute paths that isolated commands may read, such
 	// as a toolchain in an unusual place; a bin directory in one is on PATH.
 	ReadOnly []string
-	// Forwarder is a program that is an [egress.Forward] or a [terminal.Run] when it
-	// is asked to be, such as this one; without it, workspaces with a network and
-	// commands on a terminal are refused.
+	// Hidden are further absolute paths that commands never read where Landlock holds
+	// their files, such as settings. The data directory, the user's home and the
+	// working directory always are.
+	Hidden []string
+	// Forwarder is a program that is an [egress.Forward], a [terminal.Run] or what
+	// [landlock.Rules.Command] starts when it is asked to be, such as this one; without
+	// it, workspaces with a network and commands on a terminal are refused, and Landlock
+	// holds no command.
 	Forwarder string
 	// NoIsolation leaves bubblewrap out even where it works, and lets commands run.
 	NoIsolation bool
 	// AllowUnisolated lets commands run where bubblewrap does not work; else they
 	// are refused there.
 	AllowUnisolated bool
+	// NoLandlock lets such commands reach all files that the worker's user does.
+	NoLandlock bool
 	// Limits bound what each sandbox takes of the machine, as far as that can be
 	// done here; see [Backend.Facts].
 	Limits Limits
@@ -68,6 +76,7 @@ type Backend struct {
 	shell   string // the path of bash, or of sh
 	mode    isolation
 	groups  groups
+	private private
 
 	spares atomic.Int32 // how many there are
 
@@ -94,7 +103,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	if data, err = filepath.EvalSymlinks(data); err != nil {
 		return nil, fmt.Errorf("finding the data directory: %w", err)
 	}
-	cfg.DataDir = data
+	cfg.DataDir, cfg.Hidden = data, append(ownPlaces(), cfg.Hidden...)
 	b := &Backend{cfg: cfg, dir: filepath.Join(data, "sandboxes"), sessions: map[string]*session{}}
 	if b.shell, err = findShell(); err != nil {
 		return nil, err
@@ -104,8 +113,8 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	}
 	b.groups = findGroups(cfg.Limits, data)
 	b.mode = b.probe(ctx)
-	if b.mode.whyNot != "" {
-		cfg.Log.Warn("Commands are not isolated", "reason", b.mode.whyNot)
+	if ok, why := b.Isolated(); !ok {
+		cfg.Log.Warn("Commands are not isolated", "reason", why)
 	}
 	return b, nil
 }
@@ -113,8 +122,14 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 // Name returns [Name].
 func (b *Backend) Name() string { return Name }
 
-// Isolated tells whether commands are isolated, and if not, why, as a sentence.
-func (b *Backend) Isolated() (bool, string) { return b.mode.bwrap != "", b.mode.whyNot }
+// Isolated tells whether commands are isolated, and if not, what they reach and why,
+// as sentences.
+func (b *Backend) Isolated() (bool, string) {
+	if b.mode.bwrap != "" {
+		return true, ""
+	}
+	return false, b.mode.why()
+}
 
 // Refuses is a sentence about why no command runs here; empty where they do.
 func (b *Backend) Refuses() string {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/countersign/countersign/internal/sandbox"
+	"github.com/countersign/countersign/internal/sandbox/landlock"
 	"github.com/countersign/countersign/internal/sandbox/local"
 	"github.com/countersign/countersign/internal/sandbox/sandboxtest"
 )
@@ -23,7 +24,7 @@ func open(ctx context.Context, dir string) (sandbox.Backend, error) {
 		return nil, err
 	}
 	mode := filepath.Base(dir)
-	b, err := local.New(ctx, local.Config{DataDir: dir, NoIsolation: mode == "bare", Forwarder: self})
+	b, err := local.New(ctx, local.Config{DataDir: dir, NoIsolation: mode == "bare" || mode == "held", NoLandlock: mode == "bare", Forwarder: self})
 	if err == nil && mode == "ahead" {
 		return ahead{b}, nil
 	}
@@ -77,4 +78,19 @@ func TestSuiteIsolated(t *testing.T) {
 func TestSuiteNotIsolated(t *testing.T) {
 	t.Parallel()
 	sandboxtest.Run(t, fixture("bare"))
+}
+
+// TestSuiteHeld is the suite where nothing isolates commands and Landlock holds their
+// files.
+func TestSuiteHeld(t *testing.T) {
+	t.Parallel()
+	if abi := landlock.ABI(); abi < landlock.LeastABI {
+		t.Skipf("this kernel's Landlock has ABI %d", abi)
+	}
+	b, err := open(t.Context(), filepath.Join(t.TempDir(), "held"))
+	require.NoError(t, err)
+	s, err := b.Open(t.Context(), sandbox.Spec{ID: "s"})
+	require.NoError(t, err)
+	require.True(t, s.Info().Confined, s.Info().WhyNot)
+	sandboxtest.Run(t, fixture("held"))
 }

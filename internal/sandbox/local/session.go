@@ -55,9 +55,10 @@ func (b *Backend) newSession(name string) (*session, error) {
 	s := &session{b: b, name: name, dir: dir, root: root}
 	s.info = sandbox.Info{
 		Workspace: insideWorkspace, Home: insideHome, HostPath: root.Name(),
-		Shell: filepath.Base(b.shell), Isolated: b.mode.bwrap != "", WhyNot: b.mode.whyNot,
+		Shell: filepath.Base(b.shell), Isolated: b.mode.bwrap != "",
 	}
 	if !s.info.Isolated {
+		s.info.Confined, s.info.WhyNot = b.mode.landlock > 0, b.mode.why()
 		s.info.Workspace, s.info.Home, s.info.Network = root.Name(), filepath.Join(dir, "home"), true
 	}
 	return s, nil

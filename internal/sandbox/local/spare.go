@@ -204,10 +204,11 @@ func (s *session) makeSpare(limit int64) (*spare, error) {
 	}
 	path, args := keeper.Command(sp.dir, s.b.harness, limit, sp.argv)
 	cmd := detached(path, args)
-	cmd.Env = append(cmd.Env, keeper.Environ()...)
-	if err := s.bounded(cmd); err != nil {
+	_, bounds, err := s.bounds()
+	if err != nil {
 		return nil, err
 	}
+	cmd.Env = append(append(cmd.Env, keeper.Environ()...), bounds...)
 	if err := sp.start(cmd); err != nil {
 		return nil, err
 	}

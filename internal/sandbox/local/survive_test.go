@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -101,6 +103,55 @@ func TestHarnessKilled(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, before.Size, after.Size, "its processes are ended")
 	})
+}
+
+// runsNow tells whether a process of this machine has these arguments.
+func runsNow(t *testing.T, args ...string) bool {
+	t.Helper()
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	for _, file := range lines {
+		if line, err := os.ReadFile(file); err == nil && string(line) == strings.Join(args, "\x00")+"\x00" {
+			return true
+		}
+	}
+	return false
+}
+
+// Where the data directory is removed under a running command, the sandbox is said to
+// be gone, and the time-out ends the command all the same.
+func TestRemovedWhileItRuns(t *testing.T) {
+	t.Parallel()
+	for _, early := range []bool{false, true} {
+		both(t, func(t *testing.T, b *local.Backend, dir string) {
+			isolated, _ := b.Isolated()
+			if early && !isolated {
+				t.Skip("only namespaces are made ahead")
+			}
+			var opener sandbox.Backend = b
+			if early {
+				opener = ahead{b}
+			}
+			ctx := t.Context()
+			s, err := opener.Open(ctx, sandbox.Spec{ID: "s", Generation: 1})
+			require.NoError(t, err)
+			number := fmt.Sprintf("6%d%d", os.Getpid(), len(dir))
+			if early {
+				number += "7"
+			} else if isolated {
+				number += "8"
+			}
+			require.NoError(t, s.Start(ctx, sandbox.ExecSpec{
+				ID: "e", Command: "trap '' TERM; sleep " + number + " & sleep " + number + "; sleep " + number, Limits: sandbox.Limits{Timeout: 5 * time.Second},
+			}))
+			require.Eventually(t, func() bool { return runsNow(t, "sleep", number) }, 30*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return os.RemoveAll(dir) == nil }, 30*time.Second, 10*time.Millisecond)
+			_, err = s.Status(ctx, "e")
+			require.ErrorIs(t, err, sandbox.ErrGone)
+			require.ErrorIs(t, s.Attach(ctx, "e", sandbox.Stdout, 0, io.Discard), sandbox.ErrGone)
+			require.Eventually(t, func() bool { return !runsNow(t, "sleep", number) }, time.Minute, 50*time.Millisecond)
+		})
+	}
 }
 
 // Another process may have the pid by now: it is neither believed nor harmed.

@@ -52,6 +52,14 @@ func testIsolation(t *testing.T, b *rig) {
 		"the environment of the init":  "tr '\\0' '\\n' < /proc/1/environ | grep " + SecretEnv,
 		"the environment of any other": "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep " + SecretEnv,
 	}
+	staysShut(t, b, s, shut)
+	require.Equal(t, "ok\n", run(t, s, "ls / /usr/bin >/dev/null && echo x > /tmp/x && echo x > /dev/null && echo ok").Stdout)
+	require.False(t, info.Network)
+}
+
+// staysShut tries what must fail, and reads the worker's files.
+func staysShut(t *testing.T, b *rig, s sandbox.Session, shut map[string]string) {
+	t.Helper()
 	if b.f.Secret != nil {
 		shut["the worker's files"] = "cat " + quote(b.f.Secret(b.dir))
 	}
@@ -59,8 +67,56 @@ func testIsolation(t *testing.T, b *rig) {
 		r := run(t, s, command)
 		require.NotEqual(t, 0, r.ExitCode, "%s: `%s` succeeds: %s", what, command, r.Stdout)
 	}
-	require.Equal(t, "ok\n", run(t, s, "ls / /usr/bin >/dev/null && echo x > /tmp/x && echo x > /dev/null && echo ok").Stdout)
-	require.False(t, info.Network)
+}
+
+// testConfined tries what holds of files where commands are confined to theirs and
+// not isolated.
+func testConfined(t *testing.T, b *rig) {
+	s := b.open(t)
+	info := s.Info()
+	if !info.Confined {
+		t.Skip("commands are isolated, or nothing confines them")
+	}
+	require.False(t, info.Isolated)
+	require.NotEmpty(t, info.WhyNot)
+	other := b.open(t)
+	require.NoError(t, other.WriteFile(t.Context(), "theirs", []byte("x")))
+	theirs := quote(other.Info().Workspace + "/theirs")
+	self := "/proc/" + fmt.Sprint(os.Getpid())
+	const record = `r=${COUNTERSIGN_EXEC%;}; `
+	staysShut(t, b, s, map[string]string{
+		"writing /etc":               "echo x > /etc/x",
+		"changing /etc/passwd":       "true >> /etc/passwd",
+		"writing /":                  "echo x > /x",
+		"writing /usr":               "echo x > /usr/x",
+		"writing the machine's /tmp": "echo x > /tmp/countersign-x",
+		"the kernel's settings":      "true >> /proc/sys/kernel/core_pattern",
+		"the host's name":            "hostname other",
+		"a mount":                    "mount -t tmpfs none /mnt || mount --bind /usr /mnt",
+		"password hashes":            "cat /etc/shadow",
+		"root's home":                "ls /root/.",
+		"becoming another":           "su -c true nobody || sudo -n true",
+		"raw disks":                  "cat /dev/[sv]d[a-z] /dev/nvme* /dev/mem | head -c 1 | grep -c ''",
+		"a device of its own":        "mknod null c 1 3",
+		"the worker's environment":   "cat " + self + "/environ",
+		"the environment of others":  "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep " + SecretEnv,
+		"the worker's memory":        "head -c 1 " + self + "/mem",
+		"the worker's open files":    "cat " + self + "/fd/0 || ls " + self + "/cwd/",
+		"another session's files":    "cat " + theirs,
+		"changing them":              "true >> " + theirs,
+		"removing them":              "rm " + theirs,
+		"listing its own record":     record + `ls "$r" "$r/run"`,
+		"reading its own record":     record + `cat "$r/job.json"`,
+		"writing its own record":     record + `echo "code 0" > "$r/exit"`,
+		"appending to it":            record + `true >> "$r/stdout"`,
+		"moving into it":             record + `printf 'code 0\nreason exited\n' > exit; mv exit "$r/exit"`,
+		"moving it away":             record + `mv "$r" gone || mv "$r/run/self" gone`,
+	})
+	r := run(t, s, `for fd in 3 4 5 6 7 8 9 10; do echo 'code 0' >&$fd; done 2>/dev/null; echo on; exit 9`)
+	require.Equal(t, "on\n", r.Stdout)
+	require.Equal(t, 9, r.ExitCode)
+	require.Equal(t, "ok\n", run(t, s, `ls /usr/bin /etc > /dev/null && cat /etc/passwd > "$TMPDIR/x" && mv "$TMPDIR/x" "$HOME/x" && mv ~/x x && echo ok`).Stdout)
+	require.Equal(t, 3, strings.Count(run(t, s, "grep -E '^Cap(Prm|Eff|Bnd):' /proc/self/status").Stdout, "\t0000000000000000\n"), "no privileges")
 }
 
 // A command cannot write its own record: neither through what it holds open nor

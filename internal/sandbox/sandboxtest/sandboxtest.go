@@ -71,7 +71,7 @@ func Run(t *testing.T, f Fixture) {
 		"BinaryOutput": testBinaryOutput, "OddArguments": testOddArguments, "Refusals": testRefusals,
 		"Environment": testEnvironment, "Cwd": testCwd, "Freeze": testFreeze, "FrozenSnapshot": testFrozenSnapshot, "NoExec": testNoExec, "StopBeforeStart": testStopBeforeStart,
 		"Files": testFiles, "ReadDir": testReadDir, "Change": testChange, "ChangeUndone": testChangeUndone, "Links": testLinks, "Outside": testOutside, "Glob": testGlob,
-		"Isolation": testIsolation, "EnvironIsNotListed": testEnvironIsNotListed, "RecordNotForged": testRecordNotForged, "OutputNotTruncated": testOutputNotTruncated,
+		"Isolation": testIsolation, "Confined": testConfined, "EnvironIsNotListed": testEnvironIsNotListed, "RecordNotForged": testRecordNotForged, "OutputNotTruncated": testOutputNotTruncated,
 		"Network": testNetwork, "NoNetwork": testNoNetwork,
 		"Terminal": testTerminal, "TerminalKeys": testTerminalKeys, "TerminalWhole": testTerminalWhole, "TerminalEnds": testTerminalEnds,
 		"TerminalJobs": testTerminalJobs, "TerminalWorkerDies": testTerminalWorkerDies,
