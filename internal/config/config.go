@@ -173,14 +173,15 @@ type Local struct {
 
 // Docker is the docker backend, which is offered when it has an image.
 type Docker struct {
-	Image   string `key:"image" default:"" shown:"none: docker is not offered" doc:"Image of docker sandboxes; it needs sh, coreutils or busybox, and setpriv, su-exec, gosu or su."`
-	Host    string `key:"host" default:"" shown:"DOCKER_HOST, or the default socket" doc:"Address of the Docker Engine."`
-	Runtime string `key:"runtime" default:"" shown:"the engine's default" doc:"Container runtime, such as runsc."`
-	Memory  int    `key:"memory_mb" default:"2048" doc:"Memory of a sandbox, in MiB."`
-	Disk    int    `key:"disk_mb" default:"10240" doc:"Disk of a sandbox, in MiB."`
-	PIDs    int    `key:"pids" default:"512" doc:"Processes of a sandbox."`
-	CPUs    string `key:"cpus" default:"2" doc:"Processors of a sandbox; 0.5 is half of one."`
-	Temp    int    `key:"temp_mb" default:"1024" doc:"Size of each of /tmp and /var/tmp of a sandbox, in MiB; they count as its memory."`
+	Image   string        `key:"image" default:"" shown:"none: docker is not offered" doc:"Image of docker sandboxes; it needs sh, coreutils or busybox, and setpriv, su-exec, gosu or su."`
+	Host    string        `key:"host" default:"" shown:"DOCKER_HOST, or the default socket" doc:"Address of the Docker Engine."`
+	Runtime string        `key:"runtime" default:"" shown:"the engine's default" doc:"Container runtime, such as runsc."`
+	Memory  int           `key:"memory_mb" default:"2048" doc:"Memory of a sandbox, in MiB."`
+	Disk    int           `key:"disk_mb" default:"10240" doc:"Disk of a sandbox, in MiB."`
+	PIDs    int           `key:"pids" default:"512" doc:"Processes of a sandbox."`
+	CPUs    string        `key:"cpus" default:"2" doc:"Processors of a sandbox; 0.5 is half of one."`
+	Idle    time.Duration `key:"idle" default:"1m" doc:"How long a container may run for nothing, also while an approval waits, before it is stopped; what needs it starts it. One with files in /tmp or /var/tmp, which are lost by that, may run ten times as long. 0 lets it run."`
+	Temp    int           `key:"temp_mb" default:"1024" doc:"Size of each of /tmp and /var/tmp of a sandbox, in MiB; they count as its memory."`
 }
 
 // Timeouts are how long a tool call may run before it is ended.

@@ -172,6 +172,9 @@ func (c *Config) checkDocker(k *checker) {
 	if d.Disk < 1 && d.Disk != -1 {
 		k.fault("sandbox.docker.disk_mb", "must be at least 1, or -1 for no limit")
 	}
+	if d.Idle != 0 && d.Idle < time.Second {
+		k.fault("sandbox.docker.idle", "must be at least 1s, or 0 for never")
+	}
 	k.processors("sandbox.docker.cpus", d.CPUs)
 }
 

@@ -75,6 +75,46 @@ func TestEngineDies(t *testing.T) {
 	once(t, th)
 }
 
+// A Docker engine that is halted under a command, and while one waits for an approval:
+// it refuses nothing and answers nothing. The thread says so soon, and goes on when it
+// answers again; commands have gone on meanwhile.
+func TestEngineHangs(t *testing.T) {
+	t.Parallel()
+	d, engine := dockerDev(t)
+	d.up(t)
+	ada := d.as("ada")
+	id := ada.opens(t, "`echo begun; echo begun >> log; sleep 45; echo ended >> log; echo ended`")
+	th := ada.seesIn(t, 2*within, id, "the command runs", func(th thread) bool { return over(1)(th) || command(th.calls(1)).State == "running" })
+	await(t, within, "it has begun", func() (string, bool) {
+		out := ada.output(t, command(th.calls(1)).ID, "stdout", 0)
+		return out, out == "begun\n"
+	})
+	const silent = "Docker has stopped answering on the worker. Restart it if it stays so, or move the session: `switch local`."
+	require.NoError(t, engine.Halt())
+	ada.sees(t, id, "the thread says it", func(th thread) bool {
+		return th.said(silent + " The session and its files are safe. It goes on by itself when that is over; Stop ends the turn.")
+	})
+	require.NoError(t, engine.Resume())
+	ada.sees(t, id, "the thread says that it is back", func(th thread) bool { return th.said("The sandbox answers again; the turn goes on.") })
+	th = ada.seesIn(t, 2*within, id, "the turn ends", answered(1))
+	c := command(th.calls(1))
+	ran(t, c)
+	require.Equal(t, "begun\nended\n", ada.output(t, c.ID, "stdout", 0))
+
+	ada.says(t, id, "`rm -rf build; cat log`")
+	m := ada.sees(t, id, "a request", waiting).pending()[0]
+	require.NoError(t, engine.Halt())
+	require.Equal(t, "recorded", ada.click(t, m, "approve", nil).Outcome)
+	ada.sees(t, id, "the thread says it again", func(th thread) bool { return count(th, silent) == 2 })
+	require.NoError(t, engine.Resume())
+	th = ada.seesIn(t, 2*within, id, "the turn ends", answered(2))
+	c = command(th.calls(2))
+	ran(t, c)
+	require.Equal(t, "begun\nended\n", ada.output(t, c.ID, "stdout", 0), "it ran once")
+	th = ada.sees(t, id, "the thread says again that it is back", func(th thread) bool { return count(th, "The sandbox answers again; the turn goes on.") == 2 })
+	once(t, th)
+}
+
 // A command in the background ends when its session moves, which is said, in either
 // direction; its files come along, and it changes none afterwards.
 func TestSwitchEndsBackground(t *testing.T) {

@@ -58,6 +58,36 @@ func (a *App) reapOnce(ctx context.Context, engine *docker.Backend, sessions *co
 	}
 }
 
+// restEvery is how often the engine is looked through for containers that nothing
+// needs, and stopWithin bounds one such look.
+const (
+	restEvery  = 10 * time.Second
+	stopWithin = 10 * time.Minute
+)
+
+// rest stops containers that have run for nothing for so long, until ctx ends.
+func (a *App) rest(ctx context.Context, engine *docker.Backend, idle time.Duration) {
+	tick := time.NewTicker(min(restEvery, idle))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		look, cancel := context.WithTimeout(ctx, stopWithin)
+		stopped, err := engine.StopIdle(look, idle)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			a.Log.Warn("Idle sandboxes were not stopped", telemetry.KeyBackend, docker.Name, telemetry.KeyError, err)
+		case stopped > 0:
+			a.Log.Info("Idle sandboxes stopped", telemetry.KeyBackend, docker.Name, "sandboxes", stopped)
+		}
+	}
+}
+
 // kept reports whether a session has the generation, or one is being made for it.
 // An unanswered question is an error: nothing is removed on a guess.
 func kept(ctx context.Context, sessions *control.Client, session string, generation int) (bool, error) {

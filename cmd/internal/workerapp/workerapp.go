@@ -118,6 +118,9 @@ func (a *App) startCleaning(ctx context.Context) {
 	if a.engine != nil {
 		a.cleaning.Go(func() { a.fence(ctx, dockerYard{a.engine}) })
 		a.cleaning.Go(func() { a.reap(ctx, a.engine) })
+		if idle := a.Config.Sandbox.Docker.Idle; idle > 0 {
+			a.cleaning.Go(func() { a.rest(ctx, a.engine, idle) })
+		}
 	}
 }
 

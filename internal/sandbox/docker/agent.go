@@ -281,6 +281,6 @@ func (b *Backend) exec(ctx context.Context, id string, opts container.ExecOption
 	if err != nil {
 		return types.HijackedResponse{}, "", err
 	}
-	conn, err := b.api.ContainerExecAttach(ctx, e.ID, container.ExecAttachOptions{})
+	conn, err := b.api.ContainerExecAttach(ctx, e.ID)
 	return conn, e.ID, err
 }

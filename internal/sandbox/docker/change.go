@@ -89,9 +89,11 @@ func (s *session) Change(ctx context.Context, changes []sandbox.Change) error {
 		return fmt.Errorf("packing changes: %w", err)
 	}
 	const doing = "changing files"
-	if err := s.ready(ctx, doing); err != nil {
+	used, err := s.ready(ctx, doing)
+	if err != nil {
 		return err
 	}
+	defer used()
 	code, err := s.b.feed(ctx, s.id, data.Bytes(), container.ExecOptions{
 		User: fmt.Sprintf("%d:%d", insideUser, insideUser), Env: []string{rootPath, "LC_ALL=C"},
 		Cmd: append([]string{"sh", "-c", change, "change"}, args...),

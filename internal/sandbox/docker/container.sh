@@ -309,6 +309,14 @@ running() {
 	exit 0
 }
 
+# needed prints what a stop of the container would end or lose: commands, files in
+# memory.
+needed() {
+	[ -z "$(running)" ] || echo commands
+	[ -z "$(drop find /tmp /var/tmp -mindepth 1 2>/dev/null | head -n 1)" ] || echo files
+	exit 0
+}
+
 # send signals. An exec that is stopped before it was started never starts.
 send() {
 	use "$1"

@@ -128,7 +128,7 @@ func (b *Backend) createContainer(ctx context.Context, img, name, set string, la
 		Image: img, Hostname: "sandbox", User: "0:0", WorkingDir: "/", Labels: labels,
 		Entrypoint: []string{"sleep"}, Cmd: []string{"2147483647"}, StopSignal: "SIGTERM",
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
-	}, b.hostConfig(name, set), nil, nil, name+newMark+set)
+	}, b.hostConfig(name, set), name+newMark+set)
 	if err != nil {
 		if b.cfg.Runtime != "" && strings.Contains(strings.ToLower(err.Error()), "runtime") {
 			return nil, sandbox.Refuse(fmt.Sprintf("The Docker engine has no container runtime called %q: %v.", b.cfg.Runtime, err))

@@ -83,7 +83,7 @@ type Config struct {
 // Backend keeps sandboxes in one engine.
 type Backend struct {
 	cfg    Config
-	api    *client.Client
+	api    *engine
 	script string // the harness with what a container adds
 	hash   string // of script
 	maker  string // this process
@@ -124,7 +124,7 @@ func New(cfg Config) (*Backend, error) {
 	}
 	sum := sha256.Sum256([]byte(script))
 	return &Backend{
-		cfg: cfg, api: api, script: script, hash: hex.EncodeToString(sum[:6]), maker: random(), now: time.Now,
+		cfg: cfg, api: newEngine(api), script: script, hash: hex.EncodeToString(sum[:6]), maker: random(), now: time.Now,
 		sessions: map[string]*session{}, opening: map[string]chan struct{}{}, halves: map[[2]string]bool{},
 	}, nil
 }
@@ -246,9 +246,7 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Session,
 		s.hangUp()
 		return nil, err
 	}
-	b.mu.Lock()
-	b.sessions[name] = s
-	b.mu.Unlock()
+	b.keep(s)
 	return s, nil
 }
 

@@ -20,6 +20,9 @@ func (b *Backend) fail(doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, errSilent), errors.Is(err, errStuck):
+		return sandbox.Unavailable("Docker has stopped answering on the worker. Restart it if it stays so, or move the session: `switch local`.",
+			fmt.Errorf("%s: %w: %s", doing, err, b.api.DaemonHost()))
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: %w", doing, err)
 	case client.IsErrConnectionFailed(err), errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

@@ -27,6 +27,11 @@ func (s *session) Start(ctx context.Context, spec sandbox.ExecSpec) error {
 	if err := spec.Check(); err != nil {
 		return err
 	}
+	used, err := s.usage.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer used()
 	if err := s.connectNetwork(ctx); err != nil {
 		return err
 	}

@@ -105,9 +105,11 @@ func (s *session) WriteFile(ctx context.Context, p string, data []byte) error {
 		}
 		mode = at.Mode.Perm()
 	}
-	if err := s.ready(ctx, "writing "+at.Resolved); err != nil {
+	used, err := s.ready(ctx, "writing "+at.Resolved)
+	if err != nil {
 		return err
 	}
+	defer used()
 	dir, file := path.Split(at.Resolved)
 	code, err := s.b.feed(ctx, s.id, data, container.ExecOptions{
 		User: fmt.Sprintf("%d:%d", insideUser, insideUser), Env: []string{rootPath, "LC_ALL=C"},
@@ -123,16 +125,25 @@ func (s *session) WriteFile(ctx context.Context, p string, data []byte) error {
 	return nil
 }
 
-// ready makes sure that the container runs.
-func (s *session) ready(ctx context.Context, doing string) error {
+// ready makes sure that the container runs, and is not stopped until the returned
+// function is called.
+func (s *session) ready(ctx context.Context, doing string) (func(), error) {
+	used, err := s.usage.use(ctx)
+	if err != nil {
+		return nil, err
+	}
 	select {
 	case <-s.line:
+		_, err = s.connect(ctx, doing)
+		s.line <- struct{}{}
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
 	}
-	defer func() { s.line <- struct{}{} }()
-	_, err := s.connect(ctx, doing)
-	return err
+	if err != nil {
+		used()
+		return nil, err
+	}
+	return used, nil
 }
 
 // Glob expands a pattern as the shell does by default: "*" and "?" match no

@@ -15,7 +15,6 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 
 	"github.com/countersign/countersign/internal/sandbox"
@@ -79,7 +78,7 @@ func (b *Backend) prepare(ctx context.Context, name, base, ref string, forwarder
 	labels := map[string]string{labelOwner: b.cfg.Owner, labelImage: base}
 	c, err := b.api.ContainerCreate(ctx, &container.Config{
 		Image: base, Labels: labels, Entrypoint: []string{"sleep"}, Cmd: []string{"2147483647"},
-	}, &container.HostConfig{NetworkMode: "none", LogConfig: container.LogConfig{Type: "none"}}, nil, nil, "countersign-image-"+random())
+	}, &container.HostConfig{NetworkMode: "none", LogConfig: container.LogConfig{Type: "none"}}, "countersign-image-"+random())
 	if err != nil {
 		return "", b.fail("preparing the sandbox image", err)
 	}
@@ -92,7 +91,7 @@ func (b *Backend) prepare(ctx context.Context, name, base, ref string, forwarder
 	if err != nil {
 		return "", err
 	}
-	if err := b.api.CopyToContainer(ctx, c.ID, "/", added, container.CopyToContainerOptions{}); err != nil {
+	if err := b.api.CopyToContainer(ctx, c.ID, "/", added); err != nil {
 		return "", b.fail("preparing the sandbox image", err)
 	}
 	if forwarder {
@@ -157,20 +156,20 @@ func (b *Backend) additions(ctx context.Context, name, id string) (io.Reader, er
 
 // emptyDir tells whether a container has nothing below a directory.
 func (b *Backend) emptyDir(ctx context.Context, id, at string) (bool, error) {
-	r, _, err := b.api.CopyFromContainer(ctx, id, at)
+	empty := false
+	err := b.api.CopyFromContainer(ctx, id, at, func(r io.Reader) error {
+		t := tar.NewReader(r)
+		if _, err := t.Next(); err != nil {
+			return err
+		}
+		_, err := t.Next()
+		empty = errors.Is(err, io.EOF)
+		return nil
+	})
 	if errdefs.IsNotFound(err) {
 		return true, nil
 	}
-	if err != nil {
-		return false, b.fail("looking into the image", err)
-	}
-	defer r.Close()
-	t := tar.NewReader(r)
-	if _, err := t.Next(); err != nil {
-		return false, b.fail("looking into the image", err)
-	}
-	_, err = t.Next()
-	return errors.Is(err, io.EOF), nil
+	return empty, b.fail("looking into the image", err)
 }
 
 // maxEtcFile bounds what is read of an image's file, in bytes.
@@ -178,22 +177,23 @@ const maxEtcFile = 1 << 20 // 1 MiB
 
 // readFile returns a file of a container, or otherwise where there is none.
 func (b *Backend) readFile(ctx context.Context, id, at, otherwise string) (string, error) {
-	r, _, err := b.api.CopyFromContainer(ctx, id, at)
-	if errdefs.IsNotFound(err) {
+	regular := false
+	var data []byte
+	err := b.api.CopyFromContainer(ctx, id, at, func(r io.Reader) (err error) {
+		t := tar.NewReader(r)
+		h, err := t.Next()
+		if regular = err == nil && h.Typeflag == tar.TypeReg; regular {
+			data, err = io.ReadAll(io.LimitReader(t, maxEtcFile))
+		}
+		return err
+	})
+	switch {
+	case errdefs.IsNotFound(err):
 		return otherwise, nil
-	}
-	if err != nil {
+	case err != nil:
 		return "", b.fail("looking into the image", err)
-	}
-	defer r.Close()
-	t := tar.NewReader(r)
-	h, err := t.Next()
-	if err != nil || h.Typeflag != tar.TypeReg {
+	case !regular:
 		return otherwise, nil
-	}
-	data, err := io.ReadAll(io.LimitReader(t, maxEtcFile))
-	if err != nil {
-		return "", b.fail("looking into the image", err)
 	}
 	if len(data) > 0 && data[len(data)-1] != '\n' {
 		data = append(data, '\n')
@@ -205,18 +205,17 @@ func (b *Backend) readFile(ctx context.Context, id, at, otherwise string) (strin
 // the image, people must do something.
 func (b *Backend) pull(ctx context.Context, name string, progress func(string)) error {
 	doing := "pulling the image " + name
-	r, err := b.api.ImagePull(ctx, name, image.PullOptions{})
+	begun := false
+	err := b.api.ImagePull(ctx, name, func(r io.Reader) error {
+		begun = true
+		return followPull(name, r, progress)
+	})
 	var told errPull
-	if err == nil {
-		defer r.Close()
-		if err = followPull(name, r, progress); err != nil && !errors.As(err, &told) {
-			return b.fail(doing, err) // the engine's own connection broke off
-		}
-	}
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil, client.IsErrConnectionFailed(err):
+	case ctx.Err() != nil, client.IsErrConnectionFailed(err), errors.Is(err, errSilent),
+		begun && !errors.As(err, &told): // the engine's own connection broke off
 		return b.fail(doing, err)
 	}
 	return sandbox.Refuse(fmt.Sprintf(

@@ -25,12 +25,17 @@ func (b *Backend) Boxes(ctx context.Context) ([]Box, error) {
 	}
 	var all []Box
 	for _, c := range list {
-		generation, err := strconv.Atoi(c.Labels[labelGeneration])
-		if err == nil && len(c.Names) > 0 && c.Names[0] == "/"+c.Labels[labelSandbox] {
-			all = append(all, Box{c.Labels[labelSession], generation})
+		if box, ok := boxOf(c); ok {
+			all = append(all, box)
 		}
 	}
 	return all, nil
+}
+
+// boxOf is the sandbox that a container is; none where it is a half of one.
+func boxOf(c container.Summary) (Box, bool) {
+	generation, err := strconv.Atoi(c.Labels[labelGeneration])
+	return Box{c.Labels[labelSession], generation}, err == nil && len(c.Names) > 0 && c.Names[0] == "/"+c.Labels[labelSandbox]
 }
 
 // Sweep removes what other processes of this installation have left half made, and

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
@@ -15,6 +18,7 @@ import (
 	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/docker"
 	"github.com/countersign/countersign/internal/sandbox/sandboxtest"
+	"github.com/countersign/countersign/internal/sandbox/snapshot"
 )
 
 // volumes returns the names of the rig's volumes but those of destroyed sandboxes.
@@ -78,6 +82,56 @@ func TestEngineRestarts(t *testing.T) {
 	again, err := other.Open(t.Context(), spec)
 	require.NoError(t, err)
 	require.Equal(t, "kept\n", run(t, again, "cat file").Stdout)
+	require.NoError(t, s.Destroy(t.Context()))
+}
+
+// An engine that is halted refuses nothing and answers nothing: whoever waits for it is
+// told soon, and what runs goes on.
+func TestEngineHangs(t *testing.T) {
+	t.Parallel()
+	d, err := startDaemon(t.TempDir())
+	if err != nil {
+		t.Skip(err)
+	}
+	signal := func(sig syscall.Signal) { require.NoError(t, d.cmd.Process.Signal(sig)) }
+	t.Cleanup(func() {
+		_ = d.cmd.Process.Signal(syscall.SIGCONT) // it may be halted still
+		d.stop()
+	})
+	require.NoError(t, importImage(d.host, imageBash))
+	r := rigOn(t, d.host)
+	s, err := r.Open(t.Context(), sandbox.Spec{ID: newID()})
+	require.NoError(t, err)
+	id := sandboxtest.Start(t, s, "echo begun; sleep 20; echo ended")
+	awaitOutput(t, s, id)
+	followed := make(chan error, 1)
+	go func() { followed <- s.Attach(t.Context(), id, sandbox.Stdout, 0, &sink{}) }()
+
+	signal(syscall.SIGSTOP)
+	began := time.Now()
+	err = <-followed
+	t.Logf("it was noticed after %v", time.Since(began))
+	require.ErrorIs(t, err, sandbox.ErrUnavailable)
+	require.ErrorContains(t, err, "no sign of life")
+	began = time.Now()
+	for range 20 {
+		_, err = s.Status(t.Context(), id)
+		require.ErrorIs(t, err, sandbox.ErrUnavailable)
+		require.ErrorIs(t, s.WriteFile(t.Context(), "file", nil), sandbox.ErrUnavailable)
+		require.ErrorIs(t, s.List(t.Context(), func(snapshot.Entry) error { return nil }), sandbox.ErrUnavailable)
+		_, err = r.Open(t.Context(), sandbox.Spec{ID: "another"})
+		require.ErrorIs(t, err, sandbox.ErrUnavailable)
+	}
+	require.Less(t, time.Since(began), 20*time.Second, "and then nobody waits for it each time")
+
+	signal(syscall.SIGCONT)
+	require.Eventually(t, func() bool {
+		_, err := s.Status(t.Context(), id)
+		return err == nil
+	}, time.Minute, 50*time.Millisecond)
+	got := await(t, s, id)
+	require.Equal(t, "begun\nended\n", got.Stdout)
+	require.Equal(t, 0, got.ExitCode)
 	require.NoError(t, s.Destroy(t.Context()))
 }
 
@@ -244,6 +298,79 @@ func TestReleaseStops(t *testing.T) {
 	require.False(t, r.container(t).State.Running, "a released session starts nothing")
 	r.open(t, spec)
 	require.True(t, r.container(t).State.Running)
+}
+
+// A container that nothing needs is stopped, whoever started it, and one in which a
+// command runs is not; the next that needs one starts it.
+func TestStopIdle(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.open(t, sandbox.Spec{ID: newID()})
+	run(t, s, "echo kept > file")
+	stops := func(b rig, after time.Duration, want int) {
+		t.Helper()
+		n, err := b.StopIdle(t.Context(), after)
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+	}
+	stops(r, time.Hour, 0)
+	id := sandboxtest.Start(t, s, "echo begun; sleep 600")
+	awaitOutput(t, s, id)
+	stops(r, 0, 0)
+	require.True(t, r.container(t).State.Running)
+	require.NoError(t, s.Signal(t.Context(), id, sandbox.SignalKill))
+	await(t, s, id)
+	stops(r, 0, 1)
+	require.False(t, r.container(t).State.Running)
+	stops(r, 0, 0)
+	require.Equal(t, sandbox.StateCancelled, await(t, s, id).State)
+	require.Equal(t, "kept\n", run(t, s, "cat file").Stdout)
+	require.True(t, r.container(t).State.Running)
+
+	other := rigOn(t, r.host, func(c *docker.Config) { c.Owner = r.owner })
+	stops(other, time.Hour, 0)
+	stops(other, 0, 1)
+	require.False(t, r.container(t).State.Running)
+	require.NoError(t, s.WriteFile(t.Context(), "new", []byte("x")))
+	require.Equal(t, "new\n", run(t, s, "ls new; echo x > /tmp/x").Stdout)
+
+	// What lies in memory is kept for longer.
+	const after = 5 * time.Second
+	time.Sleep(after)
+	stops(r, after, 0)
+	run(t, s, "rm /tmp/x")
+	time.Sleep(after)
+	stops(r, after, 1)
+	require.False(t, r.container(t).State.Running)
+}
+
+// However often containers are stopped, no command is ended by it, and each runs once.
+func TestStopIdleBesideCommands(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.open(t, sandbox.Spec{ID: newID()})
+	ctx, cancel := context.WithCancel(t.Context())
+	var stopped int
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			n, err := r.StopIdle(ctx, 0)
+			if stopped += n; ctx.Err() == nil && err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for i := range 15 {
+		res := run(t, s, "echo x >> file; sleep 0.05; echo done")
+		require.Equal(t, "done\n", res.Stdout, "%d: %+v", i, res.ExecStatus)
+		require.NoError(t, s.WriteFile(t.Context(), "written", []byte("x")))
+		time.Sleep(time.Duration(i%3) * 100 * time.Millisecond)
+	}
+	cancel()
+	wg.Wait()
+	t.Logf("the container was stopped %d times", stopped)
+	require.NotZero(t, stopped)
+	require.Equal(t, strings.Repeat("x\n", 15), run(t, s, "cat file").Stdout)
 }
 
 // Several workers share an engine.

@@ -175,9 +175,11 @@ func (s *session) connectNetwork(ctx context.Context) error {
 		return nil
 	}
 	const doing = "connecting the sandbox's network"
-	if err := s.ready(ctx, doing); err != nil {
+	used, err := s.ready(ctx, doing)
+	if err != nil {
 		return err
 	}
+	defer used()
 	conn, exec, err := s.b.exec(ctx, s.id, container.ExecOptions{
 		User: forwarderUser, AttachStdin: true, AttachStdout: true, AttachStderr: true, Env: []string{"GOMAXPROCS=1", "GOMEMLIMIT=64MiB"},
 		Cmd: []string{insideForwarder, egress.Verb, "stdio", "-"},

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
-
 	"github.com/countersign/countersign/internal/sandbox"
 	"github.com/countersign/countersign/internal/sandbox/archive"
 )
@@ -35,7 +33,7 @@ func (b *Backend) fill(ctx context.Context, id string, seed sandbox.Seed) (*impo
 		pw.CloseWithError(err) // nil is the end of the stream
 		done <- err
 	}()
-	err = b.api.CopyToContainer(ctx, id, insideWorkspace, pr, container.CopyToContainerOptions{})
+	err = b.api.CopyToContainer(ctx, id, insideWorkspace, pr)
 	pr.CloseWithError(errEngineStopped)
 	// Of a stream that breaks off by its own fault the engine says only that.
 	if cerr := <-done; cerr != nil && !errors.Is(cerr, errEngineStopped) {

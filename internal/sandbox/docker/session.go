@@ -41,12 +41,14 @@ type session struct {
 	// short of processes or memory.
 	proven atomic.Bool
 
-	line  chan struct{} // holds a token; who has it may make a request
+	line  chan struct{}             // holds a token; who has it may make a request
+	stuck atomic.Pointer[time.Time] // when a request was not answered in time
 	agent atomic.Pointer[agent]
 	// shut are the modes of what the newest listing found closed to its owner.
 	shut atomic.Pointer[map[string]uint32]
 
 	network network
+	usage   usage
 
 	closing sync.Mutex
 	closed  atomic.Bool // released or destroyed: the container is not started again
@@ -133,12 +135,30 @@ func noRoom(doing, why string) error {
 }
 
 const (
-	// answerLimit bounds one answer, and abandonLimit one that nobody waits for any
-	// more: an agent that is cut off in the middle of an answer is lost, and a new
-	// one takes as long as a hundred answers.
-	answerLimit  = 5 * time.Minute
+	// answerLimit bounds one answer, beginLimit that to a start, for which the
+	// container itself waits up to 10 s, walkLimit one for which files are walked or
+	// read, and abandonLimit one that nobody waits for any more: an agent that is cut
+	// off in the middle of an answer is lost, and a new one takes as long as a hundred
+	// answers.
+	answerLimit  = 10 * time.Second
+	beginLimit   = 40 * time.Second
+	walkLimit    = 5 * time.Minute
 	abandonLimit = 5 * time.Second
+	// stuckFor is how long a container that did not answer twice is not asked again:
+	// whoever tries again meanwhile does not wait for each attempt's end.
+	stuckFor = 15 * time.Second
 )
+
+// limitOf bounds the answer to a request.
+func limitOf(verb string) time.Duration {
+	switch verb {
+	case "begin":
+		return beginLimit
+	case "entries", "listing", "names", "modes", "digest":
+		return walkLimit
+	}
+	return answerLimit
+}
 
 type answer struct {
 	data []byte
@@ -155,16 +175,22 @@ func (s *session) call(ctx context.Context, doing, verb string, args ...string) 
 // callInto is call with the answer in buf. After an error buf is not the
 // caller's any more.
 func (s *session) callInto(ctx context.Context, buf *bytes.Buffer, doing, verb string, args ...string) ([]byte, int, error) {
+	used, err := s.usage.use(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
 	select {
 	case <-s.line:
 	case <-ctx.Done():
+		used()
 		return nil, 0, ctx.Err()
 	}
-	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan answer, 1)
 	go func() {
-		defer cancel()
-		a := s.exchange(work, buf, doing, request(verb, args...))
+		a := s.exchange(work, buf, doing, request(verb, args...), limitOf(verb))
+		cancel()
+		used()
 		s.line <- struct{}{}
 		done <- a
 	}()
@@ -177,15 +203,32 @@ func (s *session) callInto(ctx context.Context, buf *bytes.Buffer, doing, verb s
 	}
 }
 
-func (s *session) exchange(ctx context.Context, buf *bytes.Buffer, doing, text string) answer {
+// exchange makes a request. A container that has just failed to answer one is not
+// asked.
+func (s *session) exchange(ctx context.Context, buf *bytes.Buffer, doing, text string, limit time.Duration) answer {
+	if at := s.stuck.Load(); at != nil && time.Since(*at) < stuckFor {
+		return answer{err: s.b.fail(doing, errStuck)}
+	}
+	a := s.tryExchange(ctx, buf, doing, text, limit)
+	if errors.Is(a.err, errStuck) {
+		now := time.Now()
+		s.stuck.Store(&now)
+	}
+	return a
+}
+
+func (s *session) tryExchange(ctx context.Context, buf *bytes.Buffer, doing, text string, limit time.Duration) answer {
 	for tries := 0; ; tries++ {
 		a, err := s.connect(ctx, doing)
 		if err != nil {
 			return answer{err: err}
 		}
-		data, code, err := a.call(ctx, buf, text)
+		data, code, err := s.b.answer(ctx, a, buf, text, limit)
 		if err == nil {
 			return answer{data: data, code: code}
+		}
+		if errors.Is(err, errStuck) && tries == 0 {
+			continue // a new agent may answer, and a paused container goes on for it
 		}
 		if ctx.Err() == nil && s.b.mute(ctx, a) && !s.stopped(ctx) {
 			return answer{err: s.lacks("no sh")}
@@ -194,6 +237,14 @@ func (s *session) exchange(ctx context.Context, buf *bytes.Buffer, doing, text s
 			return answer{err: s.b.lost(doing, err)}
 		}
 	}
+}
+
+// answer is what an agent answers to a request.
+func (b *Backend) answer(ctx context.Context, a *agent, buf *bytes.Buffer, text string, limit time.Duration) ([]byte, int, error) {
+	ctx, end := b.api.watch(ctx, limit)
+	defer end()
+	data, code, err := a.call(ctx, buf, text)
+	return data, code, why(ctx, err)
 }
 
 func (b *Backend) lost(doing string, err error) error {
@@ -266,7 +317,7 @@ func (s *session) start(ctx context.Context) error {
 	case !c.State.Running && c.State.ExitCode == codeNotFound:
 		return unusable(s.image, "it has no sleep")
 	case !c.State.Running:
-		err = s.b.api.ContainerStart(ctx, s.id, container.StartOptions{})
+		err = s.b.api.ContainerStart(ctx, s.id)
 	}
 	if err == nil || errdefs.IsConflict(err) {
 		return nil
@@ -326,6 +377,11 @@ func (s *session) Release(ctx context.Context) error {
 	s.closed.Store(true)
 	s.forget()
 	s.hangUp()
+	return s.halt(ctx)
+}
+
+// halt stops the container.
+func (s *session) halt(ctx context.Context) error {
 	seconds := 2
 	err := s.b.api.ContainerStop(ctx, s.id, container.StopOptions{Timeout: &seconds})
 	if err != nil && !errdefs.IsNotModified(err) {

@@ -151,6 +151,7 @@ func (s *session) stop(ctx context.Context, id string, sig sandbox.Signal) error
 // cancelled. What else ran there ends as unknown.
 func (s *session) force(ctx context.Context, id string) error {
 	s.hangUp()
+	s.stuck.Store(nil) // whatever it was that did not answer is over
 	err := s.b.api.ContainerKill(ctx, s.id, "KILL")
 	if err != nil && !errdefs.IsConflict(err) {
 		return s.b.gone("ending a command", err)
@@ -163,6 +164,8 @@ func (s *session) force(ctx context.Context, id string) error {
 // returns its exit code. When ctx ends the program sees the end of its input.
 func (b *Backend) feed(ctx context.Context, id string, data []byte, opts container.ExecOptions) (int, error) {
 	opts.AttachStdin, opts.AttachStdout, opts.AttachStderr = true, true, true
+	ctx, end := b.api.watch(ctx, 0)
+	defer end()
 	conn, exec, err := b.exec(ctx, id, opts)
 	if err != nil {
 		return 0, err
@@ -176,7 +179,7 @@ func (b *Backend) feed(ctx context.Context, id string, data []byte, opts contain
 	}
 	_, _ = io.Copy(io.Discard, conn.Reader)
 	if ctx.Err() != nil {
-		return 0, ctx.Err()
+		return 0, why(ctx, ctx.Err())
 	}
 	e, ierr := b.api.ContainerExecInspect(ctx, exec)
 	if ierr != nil {

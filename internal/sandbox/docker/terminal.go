@@ -8,8 +8,6 @@ import (
 	"io"
 	"os"
 
-	"github.com/docker/docker/api/types/container"
-
 	"github.com/countersign/countersign/internal/sandbox"
 )
 
@@ -62,7 +60,7 @@ func (b *Backend) copyForwarder(ctx context.Context, id, dir, name, doing string
 		}
 		w.CloseWithError(errors.Join(err, t.Close()))
 	}()
-	err = b.api.CopyToContainer(ctx, id, dir, r, container.CopyToContainerOptions{})
+	err = b.api.CopyToContainer(ctx, id, dir, r)
 	r.CloseWithError(errEngineStopped)
 	return b.fail(doing, err)
 }

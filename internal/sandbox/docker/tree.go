@@ -284,9 +284,11 @@ func (s *session) Read(ctx context.Context, names []string, each func(string, in
 		return nil
 	}
 	const doing = "reading the workspace"
-	if err := s.ready(ctx, doing); err != nil {
+	used, err := s.ready(ctx, doing)
+	if err != nil {
 		return err
 	}
+	defer used()
 	if shut := s.shut.Load(); shut != nil {
 		reclose, err := s.unlock(ctx, names, *shut)
 		if err != nil {
@@ -294,6 +296,8 @@ func (s *session) Read(ctx context.Context, names []string, each func(string, in
 		}
 		defer reclose()
 	}
+	ctx, end := s.b.api.watch(ctx, 0)
+	defer end()
 	conn, exec, err := s.b.exec(ctx, s.id, container.ExecOptions{
 		User: fmt.Sprintf("%d:%d", insideUser, insideUser), Env: []string{rootPath, "LC_ALL=C"},
 		AttachStdin: true, AttachStdout: true, AttachStderr: true, Cmd: []string{"sh", "-c", pack},
@@ -315,7 +319,7 @@ func (s *session) Read(ctx context.Context, names []string, each func(string, in
 	out := &frames{r: conn.Reader}
 	if err := readArchives(bufio.NewReaderSize(out, 64<<10), each); err != nil {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return s.b.fail(doing, why(ctx, ctx.Err()))
 		}
 		return err
 	}

@@ -94,9 +94,27 @@ func (e *Engine) Kill() {
 	e.daemon = nil
 }
 
+// Volumes is the directory where the engine makes its volumes.
+func (e *Engine) Volumes() string { return filepath.Join(e.dir, "data", "volumes") }
+
+// Halt stops the engine in the middle of whatever it does: it takes connections, and
+// answers nothing until [Engine.Resume]. Its containers run on.
+func (e *Engine) Halt() error { return e.signal(syscall.SIGSTOP) }
+
+// Resume lets a halted engine go on.
+func (e *Engine) Resume() error { return e.signal(syscall.SIGCONT) }
+
+func (e *Engine) signal(sig syscall.Signal) error {
+	if err := e.daemon.Process.Signal(sig); err != nil {
+		return fmt.Errorf("signalling the Docker engine: %w", err)
+	}
+	return nil
+}
+
 // Stop removes the engine's containers, ends it and removes its directory.
 func (e *Engine) Stop() {
 	if e.daemon != nil {
+		_ = e.Resume() // it may have ended
 		ctx, cancel := context.WithTimeout(context.Background(), downWithin)
 		e.Empty(ctx)
 		cancel()
