@@ -225,13 +225,18 @@ func runSet(c *call) {
 }
 
 func (c *call) positional(args []word) {
-	c.s.args, c.s.argsKnown, c.s.argsClass = nil, true, class{}
+	c.s.setArgs(args)
+}
+
+// setArgs sets the positional parameters.
+func (s *scope) setArgs(args []word) {
+	s.args, s.argsKnown, s.argsAll = nil, true, variable{}
 	for _, w := range args {
 		if !w.lit || w.glob {
-			c.s.args, c.s.argsKnown, c.s.argsClass = nil, false, c.s.loopValue(args).class
+			s.args, s.argsKnown, s.argsAll = nil, false, s.loopValue(args)
 			return
 		}
-		c.s.args = append(c.s.args, w.text)
+		s.args = append(s.args, w.text)
 	}
 }
 

@@ -99,6 +99,7 @@ func (s *scope) assignment(a *syntax.Assign, export bool) {
 			for _, w := range s.expandArg(nil, e.Value) {
 				v.flow = v.flow.with(w.flow)
 				if !w.lit || w.glob {
+					v.flow.names = s.namesKeys(w) || v.flow.names
 					v.list, v.maybe = nil, either(v.maybe, w.maybe)
 					continue
 				}

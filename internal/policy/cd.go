@@ -69,6 +69,9 @@ func (s *scope) changeTo(w word) {
 		if w.flat && !s.cwdUnknown {
 			if p := s.resolve(w.path()); len(p) == 1 && s.inWorkspace(p[0]) {
 				s.setCwd(p[0])
+				if any := s.resolve(strings.ReplaceAll(w.tmpl, unknownVar, "*")); len(any) > 0 {
+					s.anyDir = any[0]
+				}
 				s.failed = before
 				return
 			}
@@ -81,12 +84,15 @@ func (s *scope) changeTo(w word) {
 		s.loseCwd()
 		return
 	}
-	sure := true
+	sure, anyDir := true, s.anyDir
 	for _, p := range paths {
 		s.touch(p)
 		sure = sure && s.isDir(p)
 	}
 	s.setCwd(paths[0])
+	if to := path.Join(anyDir, w.text); anyDir != "" && !path.IsAbs(w.text) && strings.Contains(to, "*") {
+		s.anyDir = to
+	}
 	for _, p := range paths[1:] {
 		s.addCwd(p)
 	}

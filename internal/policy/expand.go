@@ -277,7 +277,7 @@ func (s *scope) procSubst(p *syntax.ProcSubst) piece {
 	out := s.child().stmts(p.Stmts, flow{none: true})
 	s.j.seg = seg
 	s.psub = &out
-	return piece{text: "<(", unknown: true, quoted: true, class: class{noDash: true}}
+	return piece{text: "<(", unknown: true, quoted: true, class: class{noDash: true}, flow: taint(out)}
 }
 
 // fields turns the pieces of one word into its words.

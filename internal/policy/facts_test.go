@@ -81,6 +81,16 @@ func TestFactsDecideWherePathsLead(t *testing.T) {
 		{"git in a submodule that is not there", "cd sub && git diff", gitFacts("/workspace/sub/.git", "gitdir: ../.git/modules/sub\n"), policy.Risky},
 		{"git in a repository without a tree", "cd x && git show", gitFacts("/workspace/x/HEAD", "ref: refs/heads/main\n", "/workspace/x/config", evil), policy.Risky},
 		{"git by a link that leads out", "git diff", policy.Facts{Files: map[string]policy.FileFact{"/workspace/.git": {Exists: true, IsDir: true, Resolved: "/tmp/g"}}}, policy.Risky},
+		{"git above a submodule with a filter", "git status", withModules("/workspace/.git/modules/sub/config", evil), policy.Risky},
+		{"git above a submodule", "git status", withModules("/workspace/.git/modules/sub/config", "[core]\n\tworktree = ../../../sub\n"), policy.Safe},
+		{"git above a submodule of a tree elsewhere", "git status", withModules("/workspace/.git/modules/sub/config", "[core]\n\tworktree = /etc\n"), policy.Risky},
+		{"git above a submodule with more settings", "git status", withModules("/workspace/.git/modules/sub/config", "[extensions]\n\tworktreeConfig\n"), policy.Risky},
+		{"git above submodules that were not looked at", "git status", gitFacts("/workspace/.git/modules", ""), policy.Risky},
+		{"git above one whose repository is elsewhere", "git status", gitFacts("/workspace/.gitmodules", "[submodule \"x\"]\n\tpath = in\n", "/workspace/.git/modules/x/config", "", "/workspace/in/.git", "gitdir: ../g\n", "/workspace/g/config", ""), policy.Risky},
+		{"git where a link stands for a head", "cd x && git show", linked(gitFacts(), "/workspace/x/HEAD", "/workspace/x/refs/heads/main"), policy.Risky},
+		{"git with another viewer", "git help log", gitConfig("[man \"x\"]\n\tcmd = ./x\n[man]\n\tviewer = x\n"), policy.Risky},
+		{"git help by an option", "git --help log", gitConfig("[help]\n\tformat = web\n"), policy.Risky},
+		{"git in every directory", "for d in */; do (cd \"$d\" && git log -1); done", linked(gitFacts(), "/workspace/x/HEAD", ""), policy.Risky},
 		{"git where nothing was looked at", "git diff", policy.Facts{Files: map[string]policy.FileFact{"/workspace/a": {Exists: true}}}, policy.Risky},
 		{"git where nothing is", "git diff", gitFacts(), policy.Safe},
 		{"a mode that closes a file", "chmod a-x run", policy.Facts{Files: map[string]policy.FileFact{"/workspace/run": {Exists: true}}}, policy.Write},
@@ -96,12 +106,28 @@ func TestFactsDecideWherePathsLead(t *testing.T) {
 	}
 }
 
+// withModules are the facts of a workspace with one submodule.
+func withModules(config, text string) policy.Facts {
+	f := gitFacts("/workspace/.git/modules", "", config, text)
+	for _, pat := range []string{"/*", "/*/*", "/*/*/*", "/*/*/*/*"} {
+		f.Globs["/workspace/.git/modules"+pat+"/config"] = nil
+	}
+	f.Globs["/workspace/.git/modules/*/config"] = []string{config}
+	return f
+}
+
+// linked is facts with a link more.
+func linked(f policy.Facts, path, to string) policy.Facts {
+	f.Files[path] = policy.FileFact{Resolved: to}
+	return f
+}
+
 // gitFacts are those of a workspace where of all that git looks at only these files
 // are there, each with its content.
 func gitFacts(files ...string) policy.Facts {
-	f := policy.Facts{Files: map[string]policy.FileFact{}}
+	f := policy.Facts{Files: map[string]policy.FileFact{}, Globs: map[string][]string{}}
 	for _, command := range []string{"git diff", "cd sub/dir && git diff", "cd x && git show"} {
-		for _, p := range policy.Default().Needs(command, sandbox()).Heads {
+		for _, p := range policy.Default().Needs(command, sandbox(), policy.Facts{}).Heads {
 			f.Files[p] = policy.FileFact{Resolved: p}
 		}
 	}
@@ -114,7 +140,7 @@ func gitFacts(files ...string) policy.Facts {
 func TestNeedsNameWhatMatters(t *testing.T) {
 	t.Parallel()
 	p := policy.Default()
-	n := p.Needs("cd sub && bash ../s.sh < in; sort *.txt > out; . ./env; ./run; python3 -u app.py; make test; npm test", sandbox())
+	n := p.Needs("cd sub && bash ../s.sh < in; sort *.txt > out; . ./env; ./run; python3 -u app.py; make test; npm test", sandbox(), policy.Facts{})
 	require.Subset(t, n.Paths, []string{"/workspace/sub", "/workspace/s.sh", "/workspace/sub/out", "/workspace/sub/env", "/workspace/sub/run"})
 	require.Subset(t, n.Heads, []string{"/workspace/s.sh", "/workspace/sub/env", "/workspace/sub/run", "/workspace/sub/app.py", "/workspace/sub/Makefile", "/workspace/sub/package.json"})
 	require.Subset(t, n.Globs, []string{"/workspace/sub/*.txt"})

@@ -78,21 +78,7 @@ func runFind(c *call, _ *spec, _ parsed) {
 			c.out = flow{}
 		}
 	}
-	c.out.names = c.amongKeys(roots)
-}
-
-// amongKeys reports whether what is found below roots may hold credentials. That
-// lists names; who reads the files that they name is asked about.
-func (c *call) amongKeys(roots []word) bool {
-	for _, r := range roots {
-		paths, _ := c.s.targets(r)
-		for _, p := range paths {
-			if c.s.secret(p) || c.s.holdsKeys(p) {
-				return true
-			}
-		}
-	}
-	return false
+	c.out.names = found.flow.names
 }
 
 // findRoots judges where find searches, and returns what each found path is.
@@ -111,6 +97,7 @@ func (c *call) findRoots(roots []word) word {
 	if len(found.roots) != len(roots) {
 		found.roots = nil
 	}
+	found.flow.names = c.amongKeys(roots)
 	return found
 }
 

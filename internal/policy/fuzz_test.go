@@ -49,7 +49,7 @@ func FuzzJudge(f *testing.F) {
 			t.Fatalf("%q is shown as %q", command, v.Display)
 		}
 		p.Unguarded(command, env)
-		p.Needs(command, env)
+		p.Needs(command, env, policy.Facts{})
 		p.JudgeStdin(policy.Reader{Program: "bash", Script: true}, command, env, policy.Facts{})
 		p.JudgeStdin(policy.Reader{Program: "python3"}, command, env, policy.Facts{})
 		p.JudgeWrite(command, nil, env, policy.Facts{})

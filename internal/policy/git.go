@@ -38,7 +38,7 @@ check-ignore check-attr check-ref-format check-mailmap | gitread | v* | -q,--qui
 cherry | gitread | v* | -v --abbrev?
 var | gitread gitvar | v | -l!
 version | safe | - | --build-options
-help | safe | v* | -a,--all -g,--guides -c,--config -w! -m! -i!
+help | gitread | v* | -a,--all -g,--guides -c,--config -w! -m! -i!
 worktree | gitread gitworktree | v* | --porcelain -z -v,--verbose
 submodule | gitread gitsub | v* | --recursive --cached -q,--quiet
 notes | gitread gitnotes | v* | --ref:
@@ -51,7 +51,7 @@ archive | gitread gitarchive | v* | --format: -l,--list -v,--verbose --prefix: -
 `
 
 // gitGlobals are the options before the subcommand that change nothing.
-var gitGlobals = []string{"--no-pager", "-P", "--no-optional-locks", "--no-replace-objects", "--literal-pathspecs", "--glob-pathspecs", "--noglob-pathspecs", "--icase-pathspecs", "--bare", "--no-advice", "--no-lazy-fetch"}
+var gitGlobals = []string{"--no-pager", "-P", "--no-optional-locks", "--no-replace-objects", "--literal-pathspecs", "--glob-pathspecs", "--noglob-pathspecs", "--icase-pathspecs", "--no-advice", "--no-lazy-fetch"}
 
 // gitConfigSafe are settings that only change how output looks.
 var gitConfigSafe = []string{"color.ui", "color.diff", "color.status", "color.branch", "core.quotepath", "core.pager=cat", "pager.log=false", "pager.diff=false", "log.showsignature", "diff.renames", "diff.mnemonicprefix", "core.abbrev", "log.date", "core.fsmonitor=false", "advice.detachedhead", "core.hookspath=/dev/null", "diff.algorithm", "status.short", "grep.linenumber", "core.pager="}
@@ -107,6 +107,8 @@ func (c *call) gitGlobal() ([]word, bool) {
 		}
 		switch {
 		case in(gitGlobals, t):
+		case (t == "--help" || t == "-h") && len(args) > 0:
+			return append(lits("help"), args...), true
 		case t == "--version", t == "-v", t == "--help", t == "-h", t == "--exec-path", t == "--html-path", t == "--man-path", t == "--info-path":
 			return nil, false
 		case t == "-C":
@@ -177,9 +179,9 @@ func (c *call) gitCommand(sp *spec, p parsed) {
 	}
 	if sp.attr("gitcontent") {
 		for _, w := range p.operands {
-			if i := strings.IndexByte(w.text, ':'); w.lit && i > 0 {
+			if i := strings.LastIndexByte(w.text, ':'); w.lit && i >= 0 {
 				c.read(lit(w.text[i+1:]), false)
-			} else if w.lit && !strings.Contains(w.text, "..") {
+			} else {
 				c.read(w, false)
 			}
 		}
@@ -255,6 +257,9 @@ func gitConfig(c *call, p parsed) {
 	reads := p.has("--get", "--get-all", "--get-regexp", "--get-urlmatch", "-l")
 	n := len(p.operands)
 	switch {
+	case p.first("edit"):
+		c.gitChanges()
+		return
 	case p.first("get", "list"), n == 1, reads && n < 2:
 		return
 	case reads:
@@ -344,6 +349,9 @@ func (c *call) gitRead() {
 	}
 	if c.s.ownGit {
 		c.raise(Risky, "%s is started without the environment that keeps the repository's settings from running commands", c.by())
+	}
+	if c.s.cwdUnknown {
+		c.raise(Risky, "%s works in a directory that is only known when it runs", c.by())
 	}
 	for _, cwd := range c.s.cwds {
 		if pl := c.s.placeOf(cwd); pl != placeWorkspace && pl != placeRoot && pl != placeProtected {

@@ -7,8 +7,7 @@ import (
 
 // gitSettings looks for settings with which git's read commands run a program:
 // in the repository's own files, where facts hold them. Whoever may write such a
-// file was asked then; what runs because of it is another question. Of a submodule
-// that a command of its superproject looks into nothing is known here.
+// file was asked then; what runs because of it is another question.
 func (c *call) gitSettings() {
 	s := c.s
 	if s.j.sent {
@@ -16,6 +15,10 @@ func (c *call) gitSettings() {
 	}
 	if s.remote != "" || s.cwdUnknown {
 		return
+	}
+	if s.anyDir != "" {
+		c.gitInside(s.anyDir + "/.git")
+		c.gitInside(s.anyDir + "/*/.git")
 	}
 	for _, cwd := range s.cwds {
 		for dir := cwd; s.inWorkspace(dir) || dir == s.j.env.Workspace; dir = path.Dir(dir) {
@@ -33,17 +36,14 @@ func (c *call) repository(dir string) bool {
 	f, head := c.gitFact(dot), c.gitFact(path.Join(dir, "HEAD"))
 	found := c.gitDirSettings(dot)
 	modules := c.gitModules(dir)
+	c.gitSubmodules(dir)
 	switch {
 	case f.Exists && !f.IsDir:
-		to, ok := strings.CutPrefix(string(f.Head), "gitdir: ")
-		if to = strings.TrimSuffix(to, "\n"); !path.IsAbs(to) {
-			to = path.Join(dir, to)
-		}
-		if to = path.Clean(to); !ok || !in(modules, to) || !c.gitDirSettings(to) {
+		if to, ok := gitDirOf(dir, f); !ok || !in(modules, to) || !c.gitDirSettings(to) {
 			c.raise(Risky, "%s works in a repository that `%s` names, whose settings are not looked at", c.by(), c.s.rel(dot))
 		}
 		return true
-	case !found && head.Exists && !head.IsDir:
+	case !found && (head.Exists && !head.IsDir || head.Resolved != "" && head.Resolved != path.Join(dir, "HEAD")):
 		c.raise(Risky, "%s works in `%s`, which may be a repository itself, whose settings are not looked at", c.by(), c.s.rel(dir))
 	}
 	return found || f.Exists
@@ -79,11 +79,119 @@ func (c *call) gitDirSettings(dir string) bool {
 		found = true
 		if name == "commondir" || f.IsDir || len(f.Head) >= maxHead {
 			c.raise(Risky, "%s reads settings by `%s`, which are not looked at", c.by(), c.s.rel(p))
-		} else if key := gitRuns(string(f.Head)); key != "" {
+		} else if key := c.gitRuns(dir, string(f.Head)); key != "" {
 			c.raise(Risky, "%s may run a program that the repository's setting `%s` names", c.by(), clip(key, 60))
 		}
 	}
 	return found
+}
+
+// moduleDepth is how many names a submodule's directory may have below .git/modules
+// to be found there: a submodule's own name may hold slashes, and so may those of
+// submodules inside it.
+const moduleDepth = 4
+
+// gitSubmodules judges the settings of the submodules of a repository: what looks at
+// its tree looks at theirs, too, with the programs that they name. One that was added
+// without a word in .gitmodules, with its repository inside it, is not found.
+func (c *call) gitSubmodules(dir string) {
+	modules := path.Join(dir, ".git/modules")
+	if f := c.gitFact(modules); f.Resolved != "" && f.Resolved != modules {
+		c.raise(Risky, "%s may run programs that submodules name, whose settings are elsewhere", c.by())
+	} else if f.Exists {
+		pat := modules
+		for range moduleDepth {
+			pat += "/*"
+			c.moduleConfigs(pat + "/config")
+		}
+	}
+	at := path.Join(dir, ".gitmodules")
+	f := c.gitFact(at)
+	if !f.Exists {
+		return
+	}
+	settings, ok := gitParse(string(f.Head))
+	if !ok || f.IsDir || len(f.Head) >= maxHead {
+		c.raise(Risky, "%s may run programs that submodules name, and `%s` cannot be read", c.by(), c.s.rel(at))
+	}
+	for _, g := range settings {
+		if g.section != "submodule" {
+			continue
+		}
+		c.moduleConfig(path.Join(modules, g.sub, "config"))
+		if g.key == "path" {
+			c.gitSubmodule(path.Join(dir, g.value), modules)
+		}
+	}
+}
+
+// gitSubmodule judges the settings of a submodule whose files lie in dir.
+func (c *call) gitSubmodule(dir, modules string) {
+	dot := path.Join(dir, ".git")
+	f := c.gitFact(dot)
+	if f.Exists && !f.IsDir {
+		to, ok := gitDirOf(dir, f)
+		if !ok || !strings.HasPrefix(to, modules+"/") {
+			c.raise(Risky, "%s looks into a repository that `%s` names, whose settings are not looked at", c.by(), c.s.rel(dot))
+			return
+		}
+		dot = to
+	}
+	if f.Exists {
+		c.gitDirSettings(dot)
+	}
+}
+
+// gitDirOf is the directory that a .git file in dir names.
+func gitDirOf(dir string, f FileFact) (string, bool) {
+	to, ok := strings.CutPrefix(string(f.Head), "gitdir: ")
+	if to = strings.TrimSuffix(to, "\n"); !path.IsAbs(to) {
+		to = path.Join(dir, to)
+	}
+	return path.Clean(to), ok
+}
+
+// gitInside judges working in any of some directories, one of which may be a
+// repository of its own.
+func (c *call) gitInside(pat string) {
+	j := c.s.j
+	j.globs = appendOnce(j.globs, pat)
+	if list, ok := j.facts.Globs[pat]; j.facts.Files != nil && (!ok || len(list) > 0) {
+		c.raise(Risky, "%s may work in repositories inside this one, whose settings are not looked at", c.by())
+	}
+}
+
+// moduleConfigs judges the settings that a pattern matches.
+func (c *call) moduleConfigs(pat string) {
+	j := c.s.j
+	j.globs = appendOnce(j.globs, pat)
+	if j.facts.Files == nil {
+		return
+	}
+	list, ok := j.facts.Globs[pat]
+	if !ok {
+		c.raise(Risky, "%s may run programs that submodules name, which could not be looked at", c.by())
+	}
+	for _, p := range list {
+		c.moduleConfig(path.Clean(p))
+	}
+}
+
+func (c *call) moduleConfig(p string) {
+	f := c.gitFact(p)
+	if !f.Exists {
+		return
+	}
+	key := c.gitRuns(path.Dir(p), string(f.Head))
+	settings, _ := gitParse(string(f.Head))
+	for _, g := range settings {
+		if g.section == "extensions" && g.key == "worktreeconfig" {
+			key = "extensions.worktreeConfig" // of which there is another file
+		}
+	}
+	if key != "" || f.IsDir || len(f.Head) >= maxHead {
+		c.raise(Risky, "%s may run a program that a submodule's settings in `%s` name (%s)", c.by(), c.s.rel(p), clip(key, 60))
+	}
 }
 
 // gitFact is what the sandbox knows of a file of git's. Where the sandbox was
@@ -109,13 +217,13 @@ var gitPagers = []string{"cat", "less", "less -R", "less -FRX", "less -FX", "les
 
 var gitBools = []string{"true", "false", "on", "off", "1", "0", "yes", "no"}
 
-// gitRuns returns the first setting in a git configuration file that names a
-// program which git's read commands run, or "". A file that git would not read
-// either counts as one.
-func gitRuns(text string) string {
+// gitRuns returns the first setting in a git configuration file of the directory dir
+// that names a program which git's read commands run, or a tree outside the
+// workspace, or "". A file that git would not read either counts as one.
+func (c *call) gitRuns(dir, text string) string {
 	settings, ok := gitParse(text)
 	for _, g := range settings {
-		if g.runs() {
+		if g.runs() || g.section == "core" && g.key == "worktree" && !c.gitTree(dir, g.value) {
 			name := g.section
 			if g.sub != "" {
 				name += "." + g.sub
@@ -127,6 +235,16 @@ func gitRuns(text string) string {
 		return "(unreadable)"
 	}
 	return ""
+}
+
+// gitTree reports whether the tree that a repository's own directory names is the one
+// around it or, for a submodule kept by the repository above it, in the workspace.
+func (c *call) gitTree(dir, tree string) bool {
+	if !path.IsAbs(tree) {
+		tree = path.Join(dir, tree)
+	}
+	tree = path.Clean(tree)
+	return tree == path.Dir(dir) && path.Base(dir) == ".git" || strings.Contains(dir, "/.git/modules/") && c.s.inWorkspace(tree) && c.s.placeOf(tree) == placeWorkspace
 }
 
 // runs reports whether a setting names a program, or more settings.
@@ -141,7 +259,7 @@ func (g gitSetting) runs() bool {
 	case "filter":
 		return (key == "clean" || key == "smudge" || key == "process") && !in(gitLFS, val)
 	case "core":
-		return key == "pager" && !in(gitPagers, val) || key == "fsmonitor" && !in(gitBools, val) || key == "worktree" || key == "alternaterefscommand"
+		return key == "pager" && !in(gitPagers, val) || key == "fsmonitor" && !in(gitBools, val) || key == "alternaterefscommand"
 	case "pager":
 		return !in(gitBools, val) && !in(gitPagers, val)
 	case "tar":
@@ -154,6 +272,12 @@ func (g gitSetting) runs() bool {
 		return key == "uploadpack" || key == "vcs"
 	case "include", "includeif":
 		return key == "path"
+	case "man":
+		return key == "viewer" || key == "cmd" || key == "path"
+	case "browser":
+		return key == "cmd" || key == "path"
+	case "web", "help":
+		return key == "browser" || key == "format" && !in([]string{"man", "info"}, val)
 	}
 	return false
 }

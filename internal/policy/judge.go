@@ -14,11 +14,11 @@ const (
 	maxDisplayLines = 4_000
 )
 
-// Needs returns what the sandbox must look at before command is judged. It is
-// what a judgement without facts asks about; facts may lead to further needs,
-// which [Verdict.Paths] holds.
-func (p *Policy) Needs(command string, env Env) Needs {
-	j := p.newJudge(env, Facts{})
+// Needs returns what the sandbox must look at before command is judged, as far as
+// is known with the facts that there are: at first none. What they tell may lead to
+// further files and patterns, so it is asked again until it names nothing new.
+func (p *Policy) Needs(command string, env Env, known Facts) Needs {
+	j := p.newJudge(env, known)
 	j.guarded(func() { j.command(command) })
 	return Needs{Paths: sorted(j.paths), Globs: sorted(j.globs), Heads: sorted(j.heads)}
 }
@@ -204,6 +204,9 @@ func (j *judge) readable(text string) bool {
 	}
 	if unseen(text) {
 		j.raise(0, Risky, "the command holds characters that do not show or look like others")
+	}
+	if _, found := endComments(text); found {
+		j.raise(0, Risky, joined)
 	}
 	if padded(text) {
 		j.raise(0, Risky, "the command holds a long run of blanks, which can push the rest out of sight")

@@ -82,9 +82,9 @@ func (c *call) byRole(sp *spec, ops []word) {
 		}
 		switch r {
 		case roleRead:
-			c.out = c.out.and(c.look(w, false, sp.attr("names")))
+			c.out = c.out.and(c.look(w, false, sp.lists()))
 		case roleDeep:
-			c.out = c.out.and(c.look(w, !sp.attr("names"), sp.attr("names")))
+			c.out = c.out.and(c.look(w, !sp.lists(), sp.lists()))
 		case roleWrite:
 			c.write(w)
 			if c.name == "mkdir" {
@@ -104,6 +104,9 @@ func (c *call) byRole(sp *spec, ops []word) {
 		}
 	}
 }
+
+// lists reports whether a command only looks at names and sizes.
+func (s *spec) lists() bool { return s.attr("names") && !s.attr("shows") }
 
 // made records a directory that this command makes, and those above it.
 func (c *call) made(w word) {
@@ -159,6 +162,10 @@ func (c *call) outflow(sp *spec, p parsed) {
 	case sp.attr("names"):
 		c.out = flow{class: class{noDash: c.printsPlain(sp, p)}}
 		c.out.num = c.name == "date" && c.out.noDash && dateDigits(p)
+		c.out.names = c.listsKeys(sp, p)
+		if f, ok := p.value("--format"); ok && c.name == "stat" && f.is("%Y", "%X", "%Z", "%W", "%s", "%i", "%h", "%u", "%g", "%b", "%B") {
+			c.out.class = class{num: true, noDash: true}
+		}
 	case sp.attr("silent"):
 		c.out = flow{known: true}
 	default:
@@ -189,7 +196,7 @@ func (c *call) taintOf(w word) flow {
 	if w.psub != nil {
 		return *w.psub
 	}
-	if w.flow.net || w.flow.secret {
+	if w.flow.net || w.flow.secret || w.flow.names {
 		return w.flow
 	}
 	return flow{known: true}
@@ -209,7 +216,7 @@ func (c *call) look(w word, deep, list bool) flow {
 	}
 	s := c.s
 	if w.flow.names && !list {
-		c.raise(Risky, "%s reads files that were found where credentials are kept", c.by())
+		c.readsKeys()
 		return flow{secret: true, from: c.name}
 	}
 	var paths []string

@@ -14,6 +14,7 @@ const (
 	roleValue  role = 'v' // a value that changes nothing
 	roleRead   role = 'r' // a path that is read
 	roleDeep   role = 'R' // a path that is read with everything below
+	roleNames  role = 'f' // a path that is read, and names more of them
 	roleWrite  role = 'w' // a path that is written
 	roleDelete role = 'd' // a path that is deleted
 	roleExec   role = 'x' // a command that is run
@@ -352,6 +353,8 @@ func (c *call) take(sp *spec, p *parsed, o *option, name string, val *word) {
 		c.out = c.out.and(c.read(*val, false))
 	case roleDeep:
 		c.out = c.out.and(c.read(*val, true))
+	case roleNames:
+		c.readsNamed(c.read(*val, false))
 	case roleWrite:
 		c.write(*val)
 	case roleHost:

@@ -75,6 +75,11 @@ func runPackages(c *call, _ *spec, _ parsed) {
 var pipRead = mustSpec("pip | - | v* | -v,--verbose -q,--quiet --format: -l,--local --user -f,--files --not-required -o,--outdated! --exclude-editable --all -e,--editable --disable-pip-version-check")
 
 func runRpm(c *call, _ *spec, p parsed) {
+	for _, w := range p.operands {
+		if strings.Contains(w.text, "://") {
+			c.raise(Risky, "%s talks to another machine", c.by())
+		}
+	}
 	if !p.has("-q", "-V") {
 		c.raise(Risky, "%s changes the system's programs", c.by())
 	}

@@ -156,6 +156,7 @@ func (s *scope) positional(p *syntax.ParamExp, name string, unknown piece) piece
 	}
 	unknown.array = true
 	list, known := s.args, s.argsKnown
+	unknown.flow = s.argsAll.flow
 	if name != "@" && name != "*" {
 		v := s.variable(name)
 		list, known = v.list, v.list != nil
@@ -184,7 +185,7 @@ func (s *scope) position(n int) variable {
 		}
 		return variable{known: true}
 	}
-	return variable{class: s.argsClass}
+	return variable{class: s.argsAll.class, flow: s.argsAll.flow}
 }
 
 // expansion is ${name op word}.

@@ -121,6 +121,10 @@ func (s *scope) placeOf(p string) place {
 	return systemPlace(p)
 }
 
+// protectedFile reports whether a name is protected as that of a file, and not by a
+// leading dot.
+func protectedFile(name string) bool { return name != "" && name[0] != '.' && in(protectedNames, name) }
+
 func systemPlace(p string) place {
 	switch {
 	case strings.HasPrefix(p, "/tmp/"), strings.HasPrefix(p, "/var/tmp/"), strings.HasPrefix(p, "/private/tmp/"):

@@ -51,7 +51,7 @@ func (s *scope) redirect(io *redirections, r *syntax.Redirect) {
 	case syntax.WordHdoc:
 		w := s.word(r.Word)
 		if fd == "" || fd == "0" {
-			io.in = w.asFlow("\n")
+			io.in = s.asFlow(w, "\n")
 		}
 	case syntax.RdrIn:
 		if f := s.redirIn(r); fd == "" || fd == "0" {
@@ -96,7 +96,7 @@ func (s *scope) heredoc(r *syntax.Redirect) flow {
 		}
 		w.text = strings.Join(lines, "\n")
 	}
-	return w.asFlow("")
+	return s.asFlow(w, "")
 }
 
 func quotedWord(w *syntax.Word) bool {
@@ -114,14 +114,15 @@ func quotedWord(w *syntax.Word) bool {
 }
 
 // asFlow is the word as a stream.
-func (w word) asFlow(end string) flow {
+func (s *scope) asFlow(w word, end string) flow {
+	names := s.namesKeys(w)
 	if w.lit {
 		f := literal(w.text + end)
-		f.net, f.secret, f.from = w.flow.net, w.flow.secret, w.flow.from
+		f.net, f.secret, f.names, f.from = w.flow.net, w.flow.secret, names, w.flow.from
 		return f
 	}
 	f := w.flow
-	f.class = w.class
+	f.class, f.names = w.class, names
 	// What is known of it is still worth reading as a script.
 	f.text = w.tmpl + end
 	return f
@@ -136,8 +137,8 @@ func (s *scope) redirIn(r *syntax.Redirect) flow {
 	if s.j.sent && (!w.lit || devicePath(w.text)) {
 		s.raise(Risky, "a redirection may lead to what the shell is sent next")
 	}
-	if !w.lit && !w.flat {
-		return flow{}
+	if !w.lit {
+		return (&call{s: s, name: "<"}).read(w, false)
 	}
 	f := flow{}
 	for _, p := range s.resolve(w.path()) {
@@ -170,7 +171,25 @@ func (s *scope) redirWord(r *syntax.Redirect) word {
 		s.raise(Risky, "a redirection's target is only known when it runs")
 		return word{tmpl: unknownVar, sample: "x"}
 	}
-	return ws[0]
+	w := ws[0]
+	if w.lit {
+		return w
+	}
+	switch to, net := deviceTCP(w.text); {
+	case net:
+		s.raise(Critical, "a redirection opens a connection to `%s`", clip(to, 80))
+	case strings.HasPrefix(w.text, "/dev/"):
+		s.raise(Risky, "a redirection leads to the device `%s`", w.show())
+	}
+	return w
+}
+
+// deviceTCP is what follows bash's names for connections.
+func deviceTCP(t string) (to string, ok bool) {
+	if to, ok = strings.CutPrefix(t, "/dev/tcp/"); !ok {
+		to, ok = strings.CutPrefix(t, "/dev/udp/")
+	}
+	return to, ok
 }
 
 // duplicate judges >&n, <&n and >& file.

@@ -126,6 +126,7 @@ type scope struct {
 	src        string   // the script's text
 	cwds       []string // where it may be
 	cwdUnknown bool
+	anyDir     string // a pattern of where it is, when that stands for more than one place
 	oldpwd     string
 	dirs       []string // what pushd left
 	remote     string   // the command that runs this somewhere else, such as "ssh"
@@ -133,7 +134,7 @@ type scope struct {
 	funcs      map[string]*function
 	args       []string // positional parameters
 	argsKnown  bool
-	argsClass  class
+	argsAll    variable // what holds for each of them where they are not known
 	dotglob    bool
 	lastpipe   bool     // a pipe's last command runs in this shell
 	ownGit     bool     // git is started without the settings that the exec gives it
@@ -289,7 +290,7 @@ func (s *scope) setCwd(dir string) {
 	} else {
 		s.oldpwd = ""
 	}
-	s.cwds, s.cwdUnknown = []string{dir}, false
+	s.cwds, s.cwdUnknown, s.anyDir = []string{dir}, false, ""
 	s.moved()
 }
 

@@ -56,6 +56,9 @@ func (s *scope) runScript(text string, o scriptOpts) flow {
 	if unseen(text) {
 		s.raise(Risky, "the script that %s runs holds characters that do not show", o.what)
 	}
+	if _, found := endComments(text); found {
+		s.raise(Risky, "in the script that %s runs, "+joined, o.what)
+	}
 	saved := sub.src
 	sub.src = text
 	defer func() { sub.src = saved }()
@@ -76,14 +79,9 @@ func (s *scope) fresh(o scriptOpts) *scope {
 		}
 	}
 	c.vars = vars
-	c.args, c.argsKnown, c.argsClass = nil, len(o.args) > 0, class{}
-	for _, a := range o.args {
-		if !a.lit || a.glob {
-			c.args, c.argsKnown = nil, false
-			break
-		}
-		c.args = append(c.args, a.text)
-	}
+	c.setArgs(o.args)
+	c.argsKnown = c.argsKnown && len(o.args) > 0
+	c.argsAll.class = class{}
 	if o.remote != "" {
 		c.remote = o.remote
 		c.loseCwd()
@@ -165,6 +163,7 @@ func (p *Policy) parse(text string, lang Shell) (*syntax.File, error) {
 		}
 		parser = syntax.NewParser(syntax.Variant(v))
 	}
+	text, _ = endComments(text)
 	f, err := parser.Parse(strings.NewReader(text), "")
 	pool.Put(parser)
 	return f, err

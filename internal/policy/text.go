@@ -260,7 +260,7 @@ func (c *call) noteWord(f flow, w word) flow {
 	if !w.lit || w.glob {
 		f.known = false
 	}
-	f.net, f.secret = f.net || w.flow.net, f.secret || w.flow.secret
+	f.net, f.secret, f.names = f.net || w.flow.net, f.secret || w.flow.secret, f.names || c.s.namesKeys(w)
 	if f.from == "" {
 		f.from = w.flow.from
 	}

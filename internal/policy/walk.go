@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"path"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -220,8 +221,11 @@ func (s *scope) forClause(f *syntax.ForClause, in flow) flow {
 }
 
 func (s *scope) forWords(f *syntax.ForClause, l *syntax.WordIter, in flow) flow {
-	items := s.words(l.Items)
-	known := l.InPos.IsValid() && len(items) <= maxUnroll
+	items, every := s.words(l.Items), l.InPos.IsValid()
+	if !every {
+		items, every = lits(s.args...), s.argsKnown
+	}
+	known := every && len(items) <= maxUnroll
 	for _, w := range items {
 		known = known && w.lit && !w.glob
 	}
@@ -229,6 +233,9 @@ func (s *scope) forWords(f *syntax.ForClause, l *syntax.WordIter, in flow) flow 
 	out := flow{known: true}
 	if !known {
 		v := s.loopValue(items)
+		if !every {
+			v = s.argsAll
+		}
 		for range 2 {
 			s.assign(l.Name.Value, v)
 			out = s.stmts(f.Do, in)
@@ -266,6 +273,9 @@ func (s *scope) loopValue(items []word) variable {
 		}
 		v.class = v.meet(c)
 		v.flow = v.flow.with(w.flow)
+		if w.glob {
+			v.flow.names = v.flow.names || s.namesKeys(w)
+		}
 	}
 	if len(items) == 0 {
 		v.class = class{}
@@ -286,6 +296,9 @@ func (s *scope) globClass(w word) class {
 	}
 	_, hits := s.expandGlob(w)
 	for _, h := range hits {
+		if strings.HasSuffix(w.pat, "/") && protectedFile(path.Base(h)) {
+			continue // only directories match
+		}
 		c.inside = c.inside && s.placeOf(h) == placeWorkspace
 	}
 	return c
@@ -338,7 +351,7 @@ func (s *scope) uncalled() {
 		}
 		fn.called = true
 		body := s.child()
-		body.argsKnown, body.args, body.argsClass = false, nil, class{}
+		body.argsKnown, body.args, body.argsAll = false, nil, variable{}
 		fn.depth++
 		body.stmt(fn.body, flow{})
 		fn.depth--
@@ -358,17 +371,10 @@ func (s *scope) call(name string, fn *function, args []word, in flow) flow {
 	fn.depth++
 	s.calls++
 	defer func() { fn.depth--; s.calls-- }()
-	savedArgs, savedKnown, savedClass := s.args, s.argsKnown, s.argsClass
-	s.args, s.argsKnown, s.argsClass = nil, true, class{}
-	for _, a := range args {
-		if !a.lit || a.glob {
-			s.argsKnown, s.args, s.argsClass = false, nil, s.loopValue(args).class
-			break
-		}
-		s.args = append(s.args, a.text)
-	}
+	savedArgs, savedKnown, savedAll := s.args, s.argsKnown, s.argsAll
+	s.setArgs(args)
 	out := s.stmt(fn.body, in)
-	s.args, s.argsKnown, s.argsClass = savedArgs, savedKnown, savedClass
+	s.args, s.argsKnown, s.argsAll = savedArgs, savedKnown, savedAll
 	return out
 }
 

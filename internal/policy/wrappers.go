@@ -144,7 +144,16 @@ var scriptSpec = mustSpec("script | full | v* | -I,--log-in:w -O,--log-out:w -B,
 func runStrings(c *call, _ *spec, _ parsed) {
 	c.silent = true
 	for _, w := range c.args {
-		if w.lit && strings.HasPrefix(w.text, "-") || w.lit && isNumber(w.text) {
+		if w.lit && strings.HasPrefix(w.text, "-") {
+			_, val, ok := strings.Cut(w.text, "=")
+			if !ok && !strings.HasPrefix(w.text, "--") && len(w.text) > 2 {
+				val, ok = w.text[2:], true
+			}
+			if w = lit(val); !ok {
+				continue
+			}
+		}
+		if w.lit && isNumber(w.text) {
 			continue
 		}
 		c.shellText([]word{w}, scriptOpts{what: c.by(), lang: ShellSh})

@@ -7,7 +7,9 @@ type xargsLine struct {
 	c       *call
 	args    []word
 	replace string
-	exact   bool // names are read exactly: by NUL or a delimiter
+	exact   bool   // names are read exactly: by NUL or a delimiter
+	delim   string // what ends a name then, where that is known
+	few     bool   // the command may be run for some of the names at a time
 	src     flow
 }
 
@@ -35,10 +37,11 @@ func runXargs(c *call, _ *spec, _ parsed) {
 	if x.replace != "" {
 		c.s.run(args, flow{none: true}, runOpts{noFuncs: true, noShell: true}) // as it stands
 	}
-	ws := c.xargsWords(args, x.src, x.replace, x.exact)
 	saved := c.in
 	c.in = flow{none: true}
-	c.inner(ws)
+	for _, src := range x.turns() {
+		c.inner(x.words(args, src))
+	}
 	c.in = saved
 	if x.src.secret || x.src.net {
 		c.out.secret, c.out.net = c.out.secret || x.src.secret, c.out.net || x.src.net
@@ -60,13 +63,15 @@ func (x *xargsLine) long(t string) {
 	name, val, _ := strings.Cut(t, "=")
 	switch name {
 	case "--null":
-		x.exact = true
-	case "--no-run-if-empty", "--verbose", "--exit", "--show-limits", "--max-lines", "--eof":
+		x.exact, x.delim = true, "\x00"
+	case "--no-run-if-empty", "--verbose", "--exit", "--show-limits", "--eof":
+	case "--max-lines":
+		x.few = true
 	case "--max-args", "--max-procs", "--max-chars":
 		x.next(val)
+		x.few = true
 	case "--delimiter":
-		x.next(val)
-		x.exact = true
+		x.exact, x.delim = true, delimiter(x.next(val))
 	case "--arg-file":
 		x.src = x.c.read(x.next(val), false)
 	case "--replace":
@@ -81,22 +86,26 @@ func (x *xargsLine) short(t string) {
 		val := t[k+1:]
 		switch t[k] {
 		case '0':
-			x.exact = true
+			x.exact, x.delim = true, "\x00"
 			continue
 		case 'r', 't', 'x', 'p', 'o':
 			continue
-		case 'n', 'P', 's', 'L', 'E':
+		case 'n', 'P', 's', 'L':
+			x.next(val)
+			x.few = true
+		case 'E':
 			x.next(val)
 		case 'd':
-			x.next(val)
-			x.exact = true
+			x.exact, x.delim = true, delimiter(x.next(val))
 		case 'a':
 			x.src = x.c.read(x.next(val), false)
 		case 'I', 'J':
 			x.replace = x.next(val).text
 		case 'i':
 			x.replace = orElse(val, "{}")
-		case 'l', 'e':
+		case 'l':
+			x.few = true
+		case 'e':
 		default:
 			x.c.badOption(&parsed{}, t)
 		}
@@ -104,8 +113,107 @@ func (x *xargsLine) short(t string) {
 	}
 }
 
-// xargsWords is the command with what xargs reads put in.
-func (c *call) xargsWords(args []word, src flow, replace string, exact bool) []word {
+// delimiter is the character that a delimiter option gives, or "" where that is not
+// known.
+func delimiter(w word) string {
+	if d := unescapeANSI(w.text); w.lit && len(d) == 1 {
+		return d
+	}
+	return ""
+}
+
+// names are what xargs takes from known text.
+func (x *xargsLine) names(text string) []string {
+	switch {
+	case x.exact && x.delim != "":
+		return strings.Split(strings.TrimSuffix(text, x.delim), x.delim)
+	case x.replace != "":
+		var out []string
+		for line := range strings.Lines(text) {
+			if line = strings.Trim(line, " \t\n"); line != "" {
+				out = append(out, strings.Join(xargsFields(line, ""), ""))
+			}
+		}
+		return out
+	}
+	return xargsFields(text, " \t\n")
+}
+
+// xargsFields splits text at blanks as xargs does: quotes of either kind hold their
+// text together, and a backslash the character after it.
+func xargsFields(t, blanks string) []string {
+	var out []string
+	var b strings.Builder
+	have := false
+	for i := 0; i < len(t); i++ {
+		switch ch := t[i]; {
+		case ch == '\'' || ch == '"':
+			end := strings.IndexByte(t[i+1:], ch)
+			if end < 0 {
+				end = len(t) - i - 1
+			}
+			b.WriteString(t[i+1 : i+1+end])
+			have, i = true, i+1+end
+		case ch == '\\' && i+1 < len(t):
+			i++
+			b.WriteByte(t[i])
+			have = true
+		case strings.IndexByte(blanks, ch) >= 0:
+			if have {
+				out, have = append(out, b.String()), false
+				b.Reset()
+			}
+		default:
+			b.WriteByte(ch)
+			have = true
+		}
+	}
+	if have {
+		out = append(out, b.String())
+	}
+	return out
+}
+
+// turns are what the command may be run with: all names at once, or each by itself.
+func (x *xargsLine) turns() []flow {
+	if !x.src.known || x.exact && x.delim == "" {
+		src := x.src
+		src.known = false
+		return []flow{src}
+	}
+	names := x.names(x.src.text)
+	if len(names) > maxUnroll && (x.few || x.replace != "") || len(names) > maxFields {
+		x.c.raise(Risky, "%s gets more names than can be followed", x.c.by())
+		src := x.src
+		src.known = false
+		return []flow{src}
+	}
+	var out []flow
+	if x.replace == "" {
+		out = append(out, x.turn(names))
+	}
+	if len(names) > 1 && x.few || x.replace != "" {
+		for _, n := range names {
+			out = append(out, x.turn([]string{n}))
+		}
+	}
+	return out
+}
+
+// turn is the names of one run, each ended by NUL.
+func (x *xargsLine) turn(names []string) flow {
+	src := x.src
+	src.text = strings.Join(names, "\x00")
+	if len(names) == 0 {
+		src.text = "\x00"
+	}
+	return src
+}
+
+// words is the command with names put in: those of one turn, or some that are not
+// known.
+func (x *xargsLine) words(args []word, src flow) []word {
+	replace, exact := x.replace, x.exact
 	item := word{tmpl: unknownVar, sample: "x", split: true}
 	item.flow = taint(src)
 	item.flat = src.num
@@ -119,26 +227,21 @@ func (c *call) xargsWords(args []word, src flow, replace string, exact bool) []w
 		item.class = class{num: src.num, inside: src.inside && src.noDash}
 		item.noDash = src.num
 	}
-	var known []word
-	if src.known {
-		for _, f := range splitQuoted(src.text) {
-			known = append(known, lit(f))
-		}
-	}
 	if replace == "" {
 		ws := append([]word(nil), args...)
-		if src.known && len(known) <= maxFields {
-			return append(ws, known...)
+		switch {
+		case !src.known:
+			return append(ws, item)
+		case src.text == "\x00": // none
+			return ws
 		}
-		return append(ws, item)
+		for _, n := range strings.Split(src.text, "\x00") {
+			ws = append(ws, word{text: n, lit: true, flow: item.flow})
+		}
+		return ws
 	}
 	if src.known {
-		item.text = strings.TrimSpace(src.text)
-		if !strings.Contains(item.text, "\n") {
-			item.lit = true
-		} else {
-			item.text = ""
-		}
+		item.text, item.lit = src.text, true
 	}
 	item.split = false
 	var ws []word

@@ -37,7 +37,7 @@ type Offer struct {
 
 // Gate judges tool calls. *policy.Policy is one.
 type Gate interface {
-	Needs(command string, env policy.Env) policy.Needs
+	Needs(command string, env policy.Env, known policy.Facts) policy.Needs
 	Judge(command string, env policy.Env, facts policy.Facts) policy.Verdict
 	// Reader is who gets what is sent to a running command, JudgeStdin the verdict
 	// on sending that.

@@ -38,7 +38,7 @@ func (gate) Version() string { return "test" }
 
 func (gate) Shape(command string, _ policy.Env, _ policy.Verdict) string { return command }
 
-func (gate) Needs(string, policy.Env) policy.Needs { return policy.Needs{} }
+func (gate) Needs(string, policy.Env, policy.Facts) policy.Needs { return policy.Needs{} }
 
 func (gate) Judge(command string, env policy.Env, _ policy.Facts) policy.Verdict {
 	v := policy.Verdict{Tier: policy.Write, Display: command, Displayable: true}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,9 +19,6 @@ import (
 const (
 	// headBytes is how much of a file the gate looks at.
 	headBytes = 64 << 10 // 64 KiB, as policy.FileFact says
-	// What one verdict may make the sandbox look at.
-	maxFacts   = 400
-	maxMatches = 1000
 	// What of a verdict goes into history.
 	maxReasons   = 20
 	maxReasonLen = 400 // bytes
@@ -258,7 +254,7 @@ func (a *Activities) readShell(ctx context.Context, s Session, ref workflows.San
 	}
 	c.cwd = at.Resolved
 	env := envOf(ref, c.cwd)
-	facts, err := gather(ctx, s, a.cfg.Gate.Needs(c.command, env))
+	facts, err := a.factsFor(ctx, s, c.command, env)
 	if err != nil {
 		return act{}, err
 	}
@@ -345,78 +341,4 @@ func badPath(err error) error {
 		return err
 	}
 	return badCall("The path cannot be followed: " + firstLine(err.Error()) + ".")
-}
-
-// gather looks at what the gate wants to know. What cannot be looked at stays
-// unknown, which the gate judges as such.
-func gather(ctx context.Context, s Session, needs policy.Needs) (policy.Facts, error) {
-	facts := policy.Facts{Files: map[string]policy.FileFact{}, Globs: map[string][]string{}}
-	heads := map[string]bool{}
-	for _, p := range needs.Heads {
-		heads[p] = true
-	}
-	for i, p := range slices.Sorted(maps.Keys(union(needs.Paths, needs.Heads))) {
-		if i == maxFacts {
-			break
-		}
-		fact, ok, err := factOf(ctx, s, p, heads[p])
-		if err != nil {
-			return facts, err
-		}
-		if ok {
-			facts.Files[p] = fact
-		}
-	}
-	for i, pattern := range needs.Globs {
-		if i == maxFacts {
-			break
-		}
-		found, err := s.Glob(ctx, pattern, maxMatches+1)
-		if fatal(ctx, err) {
-			return facts, err
-		}
-		if err == nil && len(found) <= maxMatches {
-			facts.Globs[pattern] = found
-		}
-	}
-	return facts, nil
-}
-
-func union(lists ...[]string) map[string]bool {
-	out := map[string]bool{}
-	for _, l := range lists {
-		for _, v := range l {
-			out[v] = true
-		}
-	}
-	return out
-}
-
-func factOf(ctx context.Context, s Session, p string, head bool) (policy.FileFact, bool, error) {
-	info, err := s.Stat(ctx, p)
-	if err != nil {
-		if fatal(ctx, err) {
-			return policy.FileFact{}, false, err
-		}
-		return policy.FileFact{}, false, nil
-	}
-	fact := policy.FileFact{Exists: info.Exists, IsDir: info.Mode.IsDir(), Resolved: info.Resolved}
-	if info.Outside {
-		// Whether it exists is not known; that it leads elsewhere is.
-		return fact, info.Resolved != p, nil
-	}
-	if head && info.Exists && info.Mode.IsRegular() {
-		if fact.Head, _, err = s.ReadFile(ctx, p, headBytes); err == nil {
-			fact.Digest, err = s.Hash(ctx, p)
-		}
-		if fatal(ctx, err) {
-			return fact, false, err
-		}
-	}
-	return fact, true, nil
-}
-
-// fatal tells a sandbox that fails from a path that cannot be looked at.
-func fatal(ctx context.Context, err error) bool {
-	return err != nil && (ctx.Err() != nil || errors.Is(err, ErrGone) || errors.Is(err, ErrUnavailable))
 }

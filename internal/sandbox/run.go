@@ -150,8 +150,11 @@ func (r *run) start(ctx context.Context) (changed string, err error) {
 		return what, err
 	}
 	spec := ExecSpec{ID: r.in.ExecID, Command: c.command, Cwd: c.cwd, Stdin: c.stdin, TTY: c.tty, Limits: Limits{Timeout: r.in.Timeout}}
-	if c.verdict.Tier == policy.Safe {
+	switch c.verdict.Tier {
+	case policy.Safe:
 		spec.Env = lookOnly()
+	case policy.Write: // git's looks then write no index either, which is what a hook would run for
+		spec.Env = map[string]string{"GIT_OPTIONAL_LOCKS": "0"}
 	}
 	if c.tty {
 		spec.Env = withEnv(spec.Env, noPager())
@@ -181,11 +184,14 @@ func (r *run) asJudged(ctx context.Context) (c act, changed string, err error) {
 // lookOnly is the environment of commands that were judged to read only: git
 // runs no hook, no pager and no file system monitor for them, and what a partial
 // clone lacks it does not fetch, which would run what the repository's settings name.
+// Nor does it take a directory for a repository that only looks like one: its
+// settings would be any file named config.
 func lookOnly() map[string]string {
 	return map[string]string{
-		"GIT_PAGER": "cat", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_CONFIG_COUNT": "2",
+		"GIT_PAGER": "cat", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_CONFIG_COUNT": "3",
 		"GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "false",
 		"GIT_CONFIG_KEY_1": "core.hooksPath", "GIT_CONFIG_VALUE_1": "/dev/null",
+		"GIT_CONFIG_KEY_2": "safe.bareRepository", "GIT_CONFIG_VALUE_2": "explicit",
 	}
 }
 
