@@ -319,7 +319,7 @@ func (c *Client) Tails(ctx context.Context, workflowID string) (workflows.Tails,
 		var exec workflows.ExecProgress
 		read := converter.GetDefaultDataConverter().FromPayloads
 		switch a.GetActivityType().GetName() {
-		case workflows.ActivityRunTool:
+		case workflows.ActivityRunTool, workflows.ActivityOpenSandbox:
 			if err := read(a.GetHeartbeatDetails(), &exec); err == nil && exec.ExecID != "" {
 				tails.Execs[exec.ExecID] = exec
 			}

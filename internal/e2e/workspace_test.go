@@ -99,3 +99,24 @@ func TestNamedWorkspace(t *testing.T) {
 		return err
 	}))
 }
+
+// What a set-up command prints, and so what the pull of an image says, is in the
+// thread while it lasts.
+func TestPreparingIsFollowed(t *testing.T) {
+	t.Parallel()
+	d := newDev(t)
+	text := "workspaces: {slow: {setup: ['echo half way; until [ -e go ]; do sleep 0.1; done']}}\n"
+	require.NoError(t, os.WriteFile(filepath.Join(d.home, "countersign.yaml"), []byte(text), 0o600))
+	d.up(t)
+	ada := d.as("ada")
+	id := ada.opens(t, "run --workspace slow `echo on`")
+	ada.sees(t, id, "what it prints", func(th thread) bool { return strings.Contains(th.call(1, 0).Tail, "\nhalf way") })
+	at, err := filepath.Glob(filepath.Join(d.dir, "sandboxes", "*"+id+"*", "workspace"))
+	require.NoError(t, err)
+	require.Len(t, at, 1)
+	require.NoError(t, os.WriteFile(filepath.Join(at[0], "go"), nil, 0o644))
+	th := ada.sees(t, id, "the answer", answered(1))
+	for _, c := range th.calls(1)[1:] {
+		ran(t, c)
+	}
+}
