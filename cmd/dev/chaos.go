@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"debug/buildinfo"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -120,23 +121,46 @@ func (c *chaosCmd) programs(ctx context.Context, dir string) (chaos.Programs, er
 	return p, nil
 }
 
-// siblings finds bot and worker beside this program, or builds them into dir.
+// siblings finds bot and worker beside this program, or builds them into dir: also
+// where those beside it were built from another commit.
 func siblings(ctx context.Context, self, dir string) (map[string]string, error) {
 	found := map[string]string{}
 	for _, name := range []string{"worker", "bot"} {
 		path := filepath.Join(filepath.Dir(self), name)
-		if _, err := os.Stat(path); err == nil {
+		if sameBuild(self, path) {
 			found[name] = path
 			continue
 		}
 		path = filepath.Join(dir, name)
 		out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/countersign/countersign/cmd/"+name).CombinedOutput()
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("there is no %s beside %s, and it cannot be built here: %w\n%s", name, self, err, out), os.RemoveAll(dir))
+			return nil, errors.Join(fmt.Errorf("there is no %s of the same build beside %s, and it cannot be built here: %w\n%s", name, self, err, out), os.RemoveAll(dir))
 		}
 		found[name] = path
 	}
 	return found, nil
+}
+
+// sameBuild reports that there is a program, and that nothing says that it was built
+// from another commit than this one.
+func sameBuild(self, other string) bool {
+	a, err := revision(self)
+	b, otherErr := revision(other)
+	return otherErr == nil && (err != nil || a == b || a == "" || b == "")
+}
+
+// revision is the commit that a program was built from; empty where it does not say.
+func revision(program string) (string, error) {
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return "", fmt.Errorf("reading what %s was built from: %w", program, err)
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value, nil
+		}
+	}
+	return "", nil
 }
 
 func (c *chaosCmd) print(w io.Writer, r *chaos.Report) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -126,6 +127,9 @@ func events(ctx context.Context, c client.Client, id string, each func(*historyp
 type stack struct {
 	*dev
 	temp string
+	// alive is an error when something that is measured has ended; nil where all is
+	// in this process.
+	alive func() error
 }
 
 func startStack(ctx context.Context, e *process.Env, without ...string) (*stack, error) {
@@ -164,15 +168,33 @@ func (s *stack) stop() error {
 }
 
 // ask sends a task, or another command that opens a session, and returns the
-// thread's ID.
+// thread's ID. What is not confirmed in time is sent again, under the same client_id.
 func (s *stack) ask(ctx context.Context, command string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
 	var reply struct {
 		ThreadID string `json:"thread_id"`
+		Text     string `json:"text"` // what the asker alone is told: why it was not done
 	}
-	err := s.chat().call(ctx, "POST", "/channels/general/messages", map[string]string{
-		"text": "/agent " + command, "client_id": strconv.FormatInt(time.Now().UnixNano(), 36),
-	}, &reply)
-	return reply.ThreadID, err
+	in := map[string]string{"text": "/agent " + command, "client_id": strconv.FormatInt(time.Now().UnixNano(), 36)}
+	for {
+		err := s.chat().call(ctx, "POST", "/channels/general/messages", in, &reply)
+		var no *refused
+		if err == nil && reply.Text != "" {
+			err = fmt.Errorf("%q was answered: %s", command, reply.Text)
+		}
+		if !errors.As(err, &no) || no.code != http.StatusServiceUnavailable {
+			return reply.ThreadID, err
+		}
+		select {
+		case <-ctx.Done():
+			return "", err
+		case <-time.After(time.Second):
+		}
+		if err := s.check(); err != nil {
+			return "", err
+		}
+	}
 }
 
 // benchToolCall measures a tool call from the model's answer recorded to the
@@ -257,12 +279,23 @@ func (s *stack) watchThreadEvery(ctx context.Context, every time.Duration, threa
 		if done(t) {
 			return nil
 		}
+		if err := s.check(); err != nil {
+			return err
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(every):
 		}
 	}
+}
+
+// check is an error when something that is measured has ended.
+func (s *stack) check() error {
+	if s.alive == nil {
+		return nil
+	}
+	return s.alive()
 }
 
 // approvedCommand asks, and then says when it runs, in nanoseconds.

@@ -12,75 +12,120 @@ import (
 )
 
 const (
-	// benchYoung is how many turns the session has that an old one is compared with.
+	// benchYoung is how many turns a young session comes to. It is about as many as
+	// one run holds: so young and old are looked at over a run's whole length.
 	benchYoung = 20
-	// benchReplays is how many last turns of each age are looked at.
-	benchReplays = 10
 	// benchOthers is how many sessions drive one out of the worker's memory.
 	benchOthers = benchSmallCache + 1
 )
 
 // benchReplayAge compares what it costs to read an old session from history with
-// what a young one costs: a query to a worker that does not have it in memory.
+// what a young one costs: a query to a worker that does not have it in memory,
+// after each of the last turns of the old and each of the young, by turns.
 func benchReplayAge(ctx context.Context, e *process.Env, o benchOptions) (m measurement, err error) {
 	if o.turns < 2*benchYoung {
 		return m, fmt.Errorf("--turns must be at least %d", 2*benchYoung)
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	a, err := startApart(ctx, e, "--set", "worker.cached_sessions="+strconv.Itoa(benchSmallCache))
 	if err != nil {
 		return m, err
 	}
 	defer func() { err = errors.Join(err, a.stop()) }()
-	var others []string
+	g := &ageing{apart: a}
+	if g.news, err = a.listen(ctx); err != nil {
+		return m, err
+	}
 	for range benchOthers {
-		thread, err := a.open(ctx)
+		other, err := g.begin(ctx)
 		if err != nil {
 			return m, err
 		}
-		others = append(others, thread)
+		g.others = append(g.others, other.thread)
 	}
-	thread, err := a.open(ctx)
+	old, err := g.begin(ctx)
 	if err != nil {
 		return m, err
 	}
-	var size [2]int64
-	for turn := 2; turn <= o.turns; turn++ {
-		if err := a.say(ctx, thread, "`true`", turn); err != nil {
-			return m, err
-		}
-		switch {
-		case turn > benchYoung-benchReplays && turn <= benchYoung:
-			size[0], err = a.replay(ctx, thread, others, &m.yardstick)
-		case turn > o.turns-benchReplays:
-			size[1], err = a.replay(ctx, thread, others, &m.samples)
-		}
-		if err != nil {
+	for old.turns < o.turns-benchYoung {
+		if err := g.turn(ctx, old); err != nil {
 			return m, err
 		}
 	}
+	young := &aged{}
+	for young.turns < benchYoung {
+		if err := g.turn(ctx, old); err != nil {
+			return m, err
+		}
+		if err := g.turn(ctx, young); err != nil {
+			return m, err
+		}
+		for _, x := range []*aged{old, young} {
+			if err := g.replay(ctx, x); err != nil {
+				return m, err
+			}
+		}
+	}
+	m.samples, m.yardstick = old.samples, young.samples
 	m.what = fmt.Sprintf("%d turns", benchYoung)
-	m.note = fmt.Sprintf("%d turns; the run's history has %d events, the young one's %d", o.turns, size[1], size[0])
+	m.note = fmt.Sprintf("the last %d of %d turns; the old one's runs have %.0f events then, the young one's %.0f, at the median",
+		benchYoung, o.turns, percentile(old.events, 50), percentile(young.events, 50))
 	return m, nil
 }
 
+// ageing lets sessions grow old.
+type ageing struct {
+	*apart
+	news   *news
+	others []string
+}
+
+// aged is a session and what was seen of it.
+type aged struct {
+	thread          string
+	turns           int
+	samples, events []float64
+}
+
+func (g *ageing) begin(ctx context.Context) (*aged, error) {
+	x := &aged{}
+	return x, g.turn(ctx, x)
+}
+
+// turn lets a session take one turn, the first of which starts it.
+func (g *ageing) turn(ctx context.Context, x *aged) (err error) {
+	if x.thread == "" {
+		x.thread, err = g.ask(ctx, "`true`")
+	} else {
+		err = g.send(ctx, x.thread, "`true`")
+	}
+	if err != nil {
+		return err
+	}
+	x.turns++
+	return g.news.await(ctx, x.thread, x.turns)
+}
+
 // replay drives a session out of the worker's memory, asks it how it stands, and
-// returns how long its history is.
-func (a *apart) replay(ctx context.Context, thread string, others []string, samples *[]float64) (int64, error) {
-	for _, other := range others {
-		if err := a.rename(ctx, other, strconv.FormatInt(time.Now().UnixNano(), 36)); err != nil {
-			return 0, err
+// looks how long its history is.
+func (g *ageing) replay(ctx context.Context, x *aged) error {
+	for _, other := range g.others {
+		if err := g.rename(ctx, other, strconv.FormatInt(time.Now().UnixNano(), 36)); err != nil {
+			return err
 		}
 	}
-	took, err := a.query(ctx, thread)
+	took, err := g.query(ctx, x.thread)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	*samples = append(*samples, milliseconds(took))
-	d, err := a.client.DescribeWorkflowExecution(ctx, "agent/web/main/"+thread, "")
+	d, err := g.client.DescribeWorkflowExecution(ctx, "agent/web/main/"+x.thread, "")
 	if err != nil {
-		return 0, fmt.Errorf("describing the session: %w", err)
+		return fmt.Errorf("describing the session: %w", err)
 	}
-	return d.GetWorkflowExecutionInfo().GetHistoryLength(), nil
+	x.samples = append(x.samples, milliseconds(took))
+	x.events = append(x.events, float64(d.GetWorkflowExecutionInfo().GetHistoryLength()))
+	return nil
 }
 
 // rename gives a session another title: a change, so that the worker takes it into

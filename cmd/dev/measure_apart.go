@@ -35,6 +35,7 @@ func startApart(ctx context.Context, e *process.Env, flags ...string) (*apart, e
 		return nil, err
 	}
 	a := &apart{stack: s, flags: flags}
+	s.alive = a.alive
 	if err := a.startParts(ctx); err != nil {
 		return nil, errors.Join(err, a.stop())
 	}
@@ -56,7 +57,7 @@ func (a *apart) startParts(ctx context.Context) error {
 		return err
 	}
 	return a.poll(ctx, apartWithin, "the bot answers", func() (bool, error) {
-		return a.chat().call(ctx, "GET", "/meta", nil, &struct{}{}) == nil, errors.Join(a.bot.died(), a.worker.died())
+		return a.chat().call(ctx, "GET", "/meta", nil, &struct{}{}) == nil, a.alive()
 	})
 }
 
@@ -94,6 +95,9 @@ type part struct {
 
 // died is what the process last said, where it has ended.
 func (p *part) died() error {
+	if p == nil {
+		return nil
+	}
 	select {
 	case <-p.ended:
 	default:
@@ -103,6 +107,9 @@ func (p *part) died() error {
 	lines := strings.Split(strings.TrimSpace(string(said)), "\n")
 	return fmt.Errorf("%s has ended with %d: %s", p.cmd.Path, p.cmd.ProcessState.ExitCode(), lines[len(lines)-1])
 }
+
+// alive is an error where a process has ended by itself.
+func (a *apart) alive() error { return errors.Join(a.bot.died(), a.worker.died()) }
 
 // kill is kill -9.
 func (p *part) kill() {

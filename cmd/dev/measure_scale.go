@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,18 +33,24 @@ const (
 	// of them stay in memory.
 	benchWaked      = 20
 	benchSmallCache = 2
+	// benchRestPoll is how often it is looked how many sessions are at rest, in a list
+	// of all.
+	benchRestPoll = time.Second
 )
 
 // say sends a message to a thread and waits for its answer, the nth of the thread.
 func (s *stack) say(ctx context.Context, thread, text string, nth int) error {
-	var reply struct{}
-	err := s.chat().call(ctx, "POST", "/threads/"+thread+"/messages", map[string]string{
-		"text": text, "client_id": strconv.FormatInt(time.Now().UnixNano(), 36) + thread,
-	}, &reply)
-	if err != nil {
+	if err := s.send(ctx, thread, text); err != nil {
 		return err
 	}
 	return s.answers(ctx, thread, nth)
+}
+
+// send sends a message to a thread.
+func (s *stack) send(ctx context.Context, thread, text string) error {
+	return s.chat().call(ctx, "POST", "/threads/"+thread+"/messages", map[string]string{
+		"text": text, "client_id": strconv.FormatInt(time.Now().UnixNano(), 36) + thread,
+	}, &struct{}{})
 }
 
 // answers waits until a thread has n answers.
@@ -237,18 +244,20 @@ func benchParked(ctx context.Context, e *process.Env, o benchOptions) (m measure
 	if err := a.park(ctx, source, cached); err != nil {
 		return m, err
 	}
+	began := time.Now()
 	worker, bot, err := a.weigh()
 	if err != nil {
 		return m, err
 	}
-	if err := a.park(ctx, source, o.parked-cached); err != nil {
+	if err := a.park(ctx, source, o.parked); err != nil {
 		return m, err
 	}
+	opened := time.Since(began)
 	worker2, bot2, err := a.weigh()
 	beyond := float64(o.parked - cached)
 	m.samples = []float64{(worker2 - worker) / beyond}
-	m.note = fmt.Sprintf("the worker's resident memory a session beyond the %d in its cache: worker %.0f MB with %d, %.0f MB with %d; bot %.0f and %.0f MB",
-		cached, worker/1000, cached, worker2/1000, o.parked, bot/1000, bot2/1000)
+	m.note = fmt.Sprintf("the worker's resident memory a session beyond the %d in its cache: worker %.0f MB with %d, %.0f MB with %d; bot %.0f and %.0f MB; they were opened at %.1f a second",
+		cached, worker/1000, cached, worker2/1000, o.parked, bot/1000, bot2/1000, beyond/opened.Seconds())
 	return m, err
 }
 
@@ -260,25 +269,33 @@ func (a *apart) weigh() (worker, bot float64, err error) {
 	return worker, bot, err
 }
 
-// park opens sessions from another's files; they take no turn.
-func (a *apart) park(ctx context.Context, source string, n int) error {
+// park opens sessions from another's files, until there are so many; they take no
+// turn. It returns when all are at rest.
+func (a *apart) park(ctx context.Context, source string, until int) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(benchTalkers)
-	for range n {
+	have, err := a.resting(ctx)
+	for range until - have {
 		g.Go(func() error {
-			_, err := a.parked(gctx, source)
+			_, err := a.ask(gctx, "new --from "+source)
 			return err
 		})
 	}
-	return g.Wait()
+	if err := errors.Join(err, g.Wait()); err != nil {
+		return err
+	}
+	return a.poll(ctx, answerWithin, "all sessions are at rest", func() (bool, error) {
+		time.Sleep(benchRestPoll)
+		have, err := a.resting(ctx)
+		return have >= until, errors.Join(err, a.alive())
+	})
 }
 
-func (a *apart) parked(ctx context.Context, source string) (string, error) {
-	thread, err := a.ask(ctx, "new --from "+source)
-	if err != nil {
-		return "", err
-	}
-	return thread, a.watchThread(ctx, thread, func(t benchThread) bool { return t.Liveness != "" })
+// resting is how many sessions show in their threads that they have started.
+func (a *apart) resting(ctx context.Context) (int, error) {
+	var threads []benchThread
+	err := a.chat().call(ctx, "GET", "/channels/general/threads", nil, &threads)
+	return len(slices.DeleteFunc(threads, func(t benchThread) bool { return t.Liveness == "" })), err
 }
 
 // benchWakeup compares a message to a session at rest, which the worker has to

@@ -110,12 +110,18 @@ func openFile(u *url.URL) (*gcblob.Bucket, string, error) {
 // Close releases the store.
 func (s *Store) Close() error { return s.bucket.Close() }
 
+// renewAfter is the age from which on [Store.Put] writes again what is there: much
+// less than the day for which what nobody needs is left alone.
+const renewAfter = time.Hour
+
 // Put stores data under prefix + "/" + its SHA-256 in hex and returns that key.
-// Equal content has one key, and storing it again is a no-op.
+// Equal content has one key, and storing it again does nothing, except that its age
+// is counted anew, to an hour: it is not removed as something old.
 func (s *Store) Put(ctx context.Context, prefix string, data []byte) (string, error) {
 	sum := sha256.Sum256(data)
 	key := path.Join(prefix, hex.EncodeToString(sum[:]))
-	if ok, err := s.Exists(ctx, key); err != nil || ok {
+	at, err := s.ModTime(ctx, key)
+	if err != nil && !errors.Is(err, ErrNotFound) || err == nil && time.Since(at) < renewAfter {
 		return key, err
 	}
 	return key, s.Write(ctx, key, data)

@@ -12,12 +12,10 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/blob/owned"
 	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
-
-// attachedPrefix is where attached files lie in the blob store.
-const attachedPrefix = "attached"
 
 // Fetcher is what a [Poster] of a platform is too on which people attach files.
 type Fetcher interface {
@@ -91,7 +89,7 @@ func (d *Delivery) FetchFiles(ctx context.Context, in workflows.FetchFilesInput)
 			return res, d.fail(ctx, "fetching an attached file", err)
 		default:
 			f.Bytes = int64(len(data))
-			if f.Ref, err = d.Blobs.Put(ctx, attachedPrefix, data); err != nil {
+			if f.Ref, err = d.Blobs.Put(ctx, owned.Prefix(owned.Attached, in.WorkflowID), data); err != nil {
 				return res, fmt.Errorf("keeping an attached file: %w", err)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/countersign/countersign/internal/audit"
+	"github.com/countersign/countersign/internal/blob"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -41,9 +42,14 @@ func (a *Activities) LoadRegistry(ctx context.Context, in workflows.SaveRegistry
 	return a.Registry.Load(ctx, in)
 }
 
-// FindSession looks an ended session up.
+// FindSession looks a session up that its manager does not have any more. A registry
+// that was replaced twice meanwhile is gone: the manager has a newer one to look in.
 func (a *Activities) FindSession(ctx context.Context, in workflows.FindSessionInput) (workflows.FindSessionResult, error) {
-	return a.Registry.Find(ctx, in)
+	res, err := a.Registry.Find(ctx, in)
+	if errors.Is(err, blob.ErrNotFound) {
+		err = temporal.NewNonRetryableApplicationError(err.Error(), workflows.ErrTypeNotFound, err)
+	}
+	return res, err
 }
 
 // final marks what a retry cannot mend.

@@ -292,7 +292,11 @@ func (c *Client) Boundary(ctx context.Context, workflowID string) (workflows.Bou
 }
 
 func query[R any](ctx context.Context, c *Client, workflowID, name string, args ...any) (R, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	return queryWithin[R](ctx, c, answerWithin, workflowID, name, args...)
+}
+
+func queryWithin[R any](ctx context.Context, c *Client, within time.Duration, workflowID, name string, args ...any) (R, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var res R
 	v, err := c.temporal.QueryWorkflow(ctx, workflowID, "", name, args...)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/countersign/countersign/internal/blob"
 	"github.com/countersign/countersign/internal/control"
@@ -132,4 +133,25 @@ func TestRegistrySaves(t *testing.T) {
 	}
 	_, err := r.Save(t.Context(), workflows.SaveRegistryInput{ManagerID: managerID, Archive: res.Archive, Rows: sessions(160, 1)})
 	require.Error(t, err, "a gap")
+}
+
+// Who looks in a registry that was replaced twice since is told so at once: it does not
+// come back, and there is a newer one.
+func TestARegistryThatWasReplaced(t *testing.T) {
+	t.Parallel()
+	r := &control.Registry{Store: openStore(t)}
+	a := &control.Activities{Registry: r}
+	id := sessions(1, 1)[0].WorkflowID
+	look := func(archive string) error {
+		_, err := a.FindSession(t.Context(), workflows.FindSessionInput{Archive: archive, WorkflowID: id})
+		return err
+	}
+	first := save(t, r, "", sessions(0, 100))
+	second := save(t, r, first.Archive, nil, workflows.RowChange{WorkflowID: id, Forks: 1})
+	require.NoError(t, look(first.Archive), "the manager may not have heard of the second yet")
+	third := save(t, r, second.Archive, nil, workflows.RowChange{WorkflowID: id, Forks: 2})
+	require.NoError(t, look(third.Archive))
+	var app *temporal.ApplicationError
+	require.ErrorAs(t, look(first.Archive), &app)
+	require.True(t, app.NonRetryable())
 }

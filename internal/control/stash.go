@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/blob/owned"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -20,7 +21,7 @@ func (a *Activities) StashMessages(ctx context.Context, in workflows.StashInput)
 	if err != nil {
 		return "", fmt.Errorf("encoding messages: %w", err)
 	}
-	ref, err := a.Registry.Store.Put(ctx, "waiting/"+in.WorkflowID, data)
+	ref, err := a.Registry.Store.Put(ctx, owned.Prefix(owned.Waiting, in.WorkflowID), data)
 	if err != nil {
 		return "", fmt.Errorf("storing messages: %w", err)
 	}
@@ -60,7 +61,7 @@ func (a *Activities) RecordSeen(ctx context.Context, in workflows.RecordSeenInpu
 	if err != nil {
 		return "", fmt.Errorf("encoding identities of messages: %w", err)
 	}
-	ref, err := a.Registry.Store.Put(ctx, "seen/"+in.WorkflowID, data)
+	ref, err := a.Registry.Store.Put(ctx, owned.Prefix(owned.Seen, in.WorkflowID), data)
 	if err != nil {
 		return "", fmt.Errorf("storing identities of messages: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,4 +135,60 @@ func TestFilesToTheThread(t *testing.T) {
 	ada.sees(t, id, "the pause", func(th thread) bool { return th.Liveness == "paused" })
 	require.Contains(t, asks("docs").Text, "a.txt")
 	require.Equal(t, "paused", ada.thread(t, id).Liveness, "looking at files wakes nobody")
+}
+
+// blobs are the keys of a kind of blob.
+func (d *dev) blobs(t *testing.T, kind string) []string {
+	t.Helper()
+	var found []string
+	root := filepath.Join(d.dir, "blobs")
+	err := filepath.WalkDir(filepath.Join(root, kind), func(p string, e os.DirEntry, err error) error {
+		if os.IsNotExist(err) {
+			return nil
+		}
+		if err == nil && !e.IsDir() {
+			key, rerr := filepath.Rel(root, p)
+			found, err = append(found, key), rerr
+		}
+		return err
+	})
+	require.NoError(t, err)
+	return found
+}
+
+// An upload that no message brought is removed, one whose message waits is not, nor
+// what was shown in the thread of a session that lives.
+func TestFilesAreCollected(t *testing.T) {
+	t.Parallel()
+	d := startDev(t)
+	ada := d.as("ada")
+	id := ada.opens(t, "`echo shown > shown.txt`")
+	ada.sees(t, id, "the answer", answered(1))
+	ada.says(t, id, "/agent files shown.txt")
+	isSent := func(m message) bool { return strings.HasPrefix(m.Key, "files-") }
+	th := ada.sees(t, id, "the file", func(th thread) bool { return slices.ContainsFunc(th.all("notice"), isSent) })
+	sent := th.all("notice")[slices.IndexFunc(th.all("notice"), isSent)]
+	ada.says(t, id, "`rm -rf build; true`")
+	ada.sees(t, id, "the request", func(th thread) bool { return len(th.pending()) == 1 })
+	ada.uploads(t, "draft.txt", "never sent")
+	waits := ada.uploads(t, "waits.txt", "it waits")
+	ada.brings(t, id, "waits", "`cat attachments/waits.txt`", waits)
+
+	said, _ := d.collect(t, "--dry-run")
+	require.Len(t, d.blobs(t, "uploads"), 2, "a dry run removes nothing")
+	removed, _ := d.collect(t)
+	require.Equal(t, said, removed)
+	require.Equal(t, []string{waits.ID}, d.blobs(t, "uploads"))
+
+	ada.approve(t, ada.thread(t, id).pending()[0])
+	th = ada.sees(t, id, "the turn's end", answered(2))
+	require.Contains(t, th.answer(2).Text, "it waits")
+	require.Len(t, d.blobs(t, "attached/agent/web/main/"+id), 1)
+	d.collect(t)
+	require.Empty(t, d.blobs(t, "uploads"), "its session has it")
+	require.Len(t, d.blobs(t, "attached/agent/web/main/"+id), 1)
+	status, data, err := ada.request(http.MethodGet, "/messages/"+sent.ID+"/file", nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, "shown\n", string(data))
 }

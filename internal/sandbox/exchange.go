@@ -14,14 +14,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/blob/owned"
 	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
 const (
-	// sentPrefix is where files for threads lie in the blob store.
-	sentPrefix = "sent"
 	// maxShownEntries is how much of a directory people are shown.
 	maxShownEntries = 200
 	// maxNameBytes is how long the name of an attached file may be: less than file
@@ -144,7 +143,7 @@ func (a *Activities) sent(ctx context.Context, s Session, in workflows.ReadFiles
 		}
 		data, text = masked, text+" Secrets in it are masked."
 	}
-	key, err := a.cfg.Blobs.Put(ctx, sentPrefix, data)
+	key, err := a.cfg.Blobs.Put(ctx, owned.Prefix(owned.Sent, in.WorkflowID), data)
 	if err != nil {
 		return workflows.ReadFilesResult{}, err
 	}

@@ -56,6 +56,9 @@ type session struct {
 	soon bool
 	// tidying: messages are on their way to the blob store or looked up there.
 	tidying bool
+	// unstashed are messages that have come from the blob store, on their way into
+	// the turn.
+	unstashed []Message
 	// lost: the sandbox's host is dead, and the step's calls have stopped for it.
 	lost bool
 	// asked: somebody waits for what is done with the sandbox. noHost: meanwhile, or

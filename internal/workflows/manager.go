@@ -330,9 +330,18 @@ func (s *manager) opening(r SessionRequest) *Opening {
 	return nil
 }
 
-// open brings a request to its session, in a coroutine of its own.
+// open brings a request to its session; while the run drains it is left to the next
+// one.
 func (s *manager) open(ctx workflow.Context, o *Opening) {
-	if o.active || s.draining || s.restoring {
+	if !s.draining {
+		s.openNow(ctx, o)
+	}
+}
+
+// openNow does so in a coroutine of its own, also while the run drains: for those
+// who wait for it in this run, which does not end before they have their answer.
+func (s *manager) openNow(ctx workflow.Context, o *Opening) {
+	if o.active || s.restoring {
 		return
 	}
 	o.active = true
@@ -473,6 +482,7 @@ func (s *manager) begin(ctx workflow.Context, o *Opening) (SessionResult, error)
 	} else {
 		s.add(ctx, o)
 	}
+	s.openNow(ctx, o)
 	err := workflow.Await(ctx, func() bool { return o.done })
 	return o.result, err
 }
@@ -529,7 +539,7 @@ func (s *manager) source(ctx workflow.Context, f ForkSession, row *SessionRow) (
 	case row == nil:
 		return b, "No session " + f.Source + " is known here. `list` shows those that are."
 	case row.Liveness != LivenessDestroyed:
-		err := workflow.ExecuteActivity(gateOptions(ctx, TaskQueueRecords, 0), ActivityQuerySession, QuerySessionInput{WorkflowID: f.Source}).Get(ctx, &b)
+		err := workflow.ExecuteActivity(lookOptions(ctx), ActivityQuerySession, QuerySessionInput{WorkflowID: f.Source}).Get(ctx, &b)
 		if err != nil {
 			return b, "The source session did not answer. Try again."
 		}

@@ -375,7 +375,8 @@ type SessionList struct {
 	Archive string      `json:"archive,omitempty"`
 	Changes []RowChange `json:"changes,omitempty"`
 	// Opening are the workflow IDs of sessions about to start, Needed the snapshots
-	// that they will be made from.
+	// that they will be made from, Files the IDs of files that they begin with.
 	Opening []string `json:"opening,omitempty"`
 	Needed  []string `json:"needed,omitempty"`
+	Files   []string `json:"files,omitempty"`
 }

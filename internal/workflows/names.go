@@ -50,6 +50,8 @@ const (
 	QueryTurnTrail = "get_turn_trail"
 	// QueryAuditHead answers the head of the session's audit chain.
 	QueryAuditHead = "get_audit_head"
+	// QueryNeeds answers what must not be removed from the blob store.
+	QueryNeeds = "get_needs"
 )
 
 // Signals, updates and queries of SessionManagerWorkflow.

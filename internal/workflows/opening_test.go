@@ -93,3 +93,26 @@ func TestAForkThatCouldNotBeOpened(t *testing.T) {
 	env.ExecuteWorkflow(workflows.WorkflowTypeManager, workflows.ManagerInput{State: state})
 	require.Equal(t, "The fork was not made. This channel is read-only.", res.Text)
 }
+
+// A fork that is asked for before a run drains and opened while it does is opened in
+// that run: its end waits for the answer.
+func TestAForkWhileTheManagersRunEnds(t *testing.T) {
+	t.Parallel()
+	thread := workflows.Thread{Platform: workflows.PlatformWeb, Team: workflows.WebTeam, Channel: "general", ID: "200"}
+	env := opener(func() (workflows.Thread, error) { return thread, nil }, func(workflows.NotStartedInput) { t.Error("it can be started") })
+	env.RegisterWorkflowWithOptions((&workflows.Manager{Settings: workflows.Settings{ForceContinueAsNew: 1}}).Workflow, workflow.RegisterOptions{Name: "ManagerOfOneStep"})
+	env.OnWorkflow(workflows.WorkflowTypeAgent, mock.Anything, mock.Anything).Return(nil)
+	const source = "agent/web/main/100"
+	env.RegisterActivityWithOptions(func(context.Context, workflows.QuerySessionInput) (workflows.Boundary, error) {
+		// A step, after which the run ends as soon as it can.
+		env.SignalWorkflow(workflows.SignalRenameSession, workflows.RenameSession{WorkflowID: source, Title: "another"})
+		return workflows.Boundary{WorkflowID: source, Title: "a test"}, nil
+	}, activity.RegisterOptions{Name: workflows.ActivityQuerySession})
+	var res workflows.SessionResult
+	asked(env, true, &res)
+	state := &workflows.ManagerState{Rows: []workflows.SessionRow{{WorkflowID: source, Liveness: workflows.LivenessActive}}, Next: 1}
+	env.ExecuteWorkflow("ManagerOfOneStep", workflows.ManagerInput{State: state})
+	require.Equal(t, workflows.OutcomeRecorded, res.Outcome.Outcome, res.Text)
+	require.Equal(t, thread.WorkflowID(), res.WorkflowID)
+	require.True(t, workflow.IsContinueAsNewError(env.GetWorkflowError()), env.GetWorkflowError())
+}

@@ -72,7 +72,8 @@ func recordOptions(ctx workflow.Context) workflow.Context {
 	})
 }
 
-// lookOptions: a look into the blob store that a person waits for.
+// lookOptions: a look into the blob store, or a question to a session, that a person
+// waits for.
 func lookOptions(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              TaskQueueRecords,

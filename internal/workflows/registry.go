@@ -274,6 +274,7 @@ func (s *manager) list(q ListSessions) (SessionList, error) {
 		if from := o.Request.From; from != nil && from.Snapshot != "" {
 			out.Needed = append(out.Needed, from.Snapshot)
 		}
+		out.Files = append(out.Files, FilesOf(append(slices.Clone(o.Joined), o.Request.Task)...)...)
 	}
 	return out, nil
 }

@@ -167,6 +167,7 @@ func (s *session) unstash(ctx workflow.Context, taken int) []Message {
 			s.notice("Of the messages that waited, " + itoa(next.Count) + " could not be read any more: " + sentenceOf(err) + " Send them again.")
 		}
 		all = append(all, messages...)
+		s.unstashed = all
 		s.st.Stashed = slices.Delete(s.st.Stashed, 0, 1)
 	}
 	byTime(all)

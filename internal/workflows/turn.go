@@ -57,6 +57,7 @@ func (s *session) takeQueue(ctx workflow.Context) {
 	for _, m := range s.unstash(ctx, t.taken()) {
 		s.hear(m)
 	}
+	s.unstashed = nil
 	if len(s.st.Stashed) == 0 {
 		byTime(s.st.Queue)
 		n := s.fitting()

@@ -37,6 +37,7 @@ func (s *session) handlers(ctx workflow.Context) error {
 		workflow.SetQueryHandler(ctx, QueryMessage, s.message),
 		workflow.SetQueryHandler(ctx, QueryToolCall, s.toolCall),
 		workflow.SetQueryHandler(ctx, QueryTurnTrail, s.turnTrail),
+		workflow.SetQueryHandler(ctx, QueryNeeds, s.needs),
 		workflow.SetQueryHandler(ctx, QueryAuditHead, func() (AuditHead, error) {
 			return AuditHead{Chain: s.st.Audit, Unwritten: len(s.st.Unwritten)}, nil
 		}),

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/blob/owned"
 	"github.com/countersign/countersign/internal/config/datadir"
 	"github.com/countersign/countersign/internal/control"
 	"github.com/countersign/countersign/internal/sandbox/snapshot"
@@ -60,15 +62,16 @@ func (a *App) collect(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
-			a.Log.Warn("Snapshots that nobody needs were not removed", telemetry.KeyError, err)
+			a.Log.Warn("Blobs that nobody needs were not removed", telemetry.KeyError, err)
 		case done.Blobs > 0:
-			a.Log.Info("Snapshots that nobody needs were removed", "blobs", done.Blobs, "bytes", done.Bytes, "kept", done.Kept)
+			a.Log.Info("Blobs that nobody needs were removed", "blobs", done.Blobs, "bytes", done.Bytes, "kept", done.Kept)
 		}
 	}
 }
 
-// Collect removes what no session needs of the snapshots in a store, unless it was
-// written within grace. With dry it only tells what it would remove.
+// Collect removes from a store what no session needs of snapshots, uploads, files that
+// were sent and messages that waited, unless it was written within grace. With dry it
+// only tells what it would remove.
 func Collect(ctx context.Context, c client.Client, namespace string, store *blob.Store, grace time.Duration, dry bool) (snapshot.Collected, error) {
 	ctx, cancel := context.WithTimeout(ctx, collectWithin)
 	defer cancel()
@@ -77,10 +80,31 @@ func Collect(ctx context.Context, c client.Client, namespace string, store *blob
 	}
 	sessions := control.New(c, &control.Registry{Store: store})
 	now := time.Now()
+	old := now.Add(-grace)
+	needed := sync.OnceValues(func() (*control.Needed, error) { return sessions.Needed(ctx, now) })
+	files, kept, err := owned.Candidates(ctx, store, old)
+	if err != nil {
+		return snapshot.Collected{}, err
+	}
 	s := &snapshot.Store{Blobs: store}
-	return s.Collect(ctx, now.Add(-grace), dry, func(ctx context.Context) ([]string, error) {
-		return sessions.NeededSnapshots(ctx, now)
+	res, err := s.Collect(ctx, old, dry, func(context.Context) ([]string, error) {
+		n, err := needed()
+		if err != nil {
+			return nil, err
+		}
+		return n.Snapshots, nil
 	})
+	res.Kept += kept
+	if err != nil || len(files) == 0 {
+		return res, err
+	}
+	n, err := needed()
+	if err != nil {
+		return res, err
+	}
+	more, err := owned.Remove(ctx, store, files, old, dry, n)
+	res.Blobs, res.Bytes, res.Kept = res.Blobs+more.Blobs, res.Bytes+more.Bytes, res.Kept+more.Kept
+	return res, err
 }
 
 // own makes sure that the snapshots in a store are of this namespace's sessions.

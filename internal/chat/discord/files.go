@@ -14,6 +14,7 @@ import (
 	"github.com/bwmarrin/discordgo"
 
 	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/blob/owned"
 	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
@@ -48,11 +49,8 @@ func (p *poster) Fetch(ctx context.Context, t workflows.Thread, id string, a wor
 	return nil, &chat.FetchError{Why: "it was removed from its message"}
 }
 
-// keptPrefix is where the files of commands lie in the blob store, keptFile what
-// they are named.
-const keptPrefix = "uploads"
-
-var keptFile = regexp.MustCompile(`^` + keptPrefix + `/[0-9a-f]{64}$`)
+// keptFile is what the files of commands are named in the blob store.
+var keptFile = regexp.MustCompile(`^` + owned.Uploads + `/[0-9a-f]{64}$`)
 
 func (p *poster) kept(ctx context.Context, a workflows.Attachment, limit int64) ([]byte, error) {
 	data, err := p.app.dep.Blobs.Get(ctx, a.ID)
@@ -113,7 +111,7 @@ func (c *call) keep(ctx context.Context, address string) (key string, err error)
 			return nil
 		}
 		if err == nil {
-			key, err = c.app.dep.Blobs.Put(ctx, keptPrefix, data)
+			key, err = c.app.dep.Blobs.Put(ctx, owned.Uploads, data)
 		}
 		return err
 	})

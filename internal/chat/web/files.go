@@ -14,16 +14,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/blob/owned"
 	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
-// uploadPrefix is where uploads lie in the blob store.
-const uploadPrefix = "uploads"
-
 // uploadID is what an upload is named: nothing else of the blob store can be
 // attached.
-var uploadID = regexp.MustCompile(`^` + uploadPrefix + `/[0-9a-f]{64}$`)
+var uploadID = regexp.MustCompile(`^` + owned.Uploads + `/[0-9a-f]{64}$`)
 
 // upload is a file that may be attached to a message.
 type upload struct {
@@ -47,7 +45,7 @@ func (s *Server) postFile(w http.ResponseWriter, r *http.Request, _ workflows.Ac
 	case err != nil:
 		return refuse(&apiError{http.StatusBadRequest, "unreadable", "The request broke off.", "Send it again."})
 	}
-	key, err := s.opt.Blobs.Put(r.Context(), uploadPrefix, data)
+	key, err := s.opt.Blobs.Put(r.Context(), owned.Uploads, data)
 	if err != nil {
 		return fmt.Errorf("keeping an upload: %w", err)
 	}

@@ -1,0 +1,216 @@
+package control_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/countersign/countersign/internal/blob/owned"
+	"github.com/countersign/countersign/internal/control"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// told is a session as Temporal tells of it.
+type told struct {
+	run    string
+	events int64
+	needs  workflows.Needs
+	// silent does not answer in time.
+	silent bool
+}
+
+// telling is a Temporal that knows sessions and one manager, and nothing else.
+type telling struct {
+	client.Client
+	list workflows.SessionList
+
+	mu       sync.Mutex
+	sessions map[string]*told
+	asked    []string
+}
+
+func (f *telling) ListWorkflow(_ context.Context, r *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	ids := []string{managerID}
+	if r.GetQuery() != "WorkflowType = 'SessionManagerWorkflow'" {
+		ids = slices.Collect(maps.Keys(f.sessions))
+	}
+	res := &workflowservice.ListWorkflowExecutionsResponse{}
+	for _, id := range ids {
+		res.Executions = append(res.Executions, &workflowpb.WorkflowExecutionInfo{Execution: &commonpb.WorkflowExecution{WorkflowId: id}})
+	}
+	return res, nil
+}
+
+func (f *telling) DescribeWorkflowExecution(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.sessions[id]
+	if s == nil {
+		return nil, serviceerror.NewNotFound("no such workflow")
+	}
+	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
+		Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: s.run}, HistoryLength: s.events,
+	}}, nil
+}
+
+func (f *telling) QueryWorkflow(_ context.Context, id, _, name string, _ ...any) (converter.EncodedValue, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var answer any = f.list
+	if name != workflows.QueryListSessions {
+		f.asked = append(f.asked, id)
+		s := f.sessions[id]
+		switch {
+		case name != workflows.QueryNeeds:
+			return nil, serviceerror.NewQueryFailed("unknown query " + name)
+		case s == nil:
+			return nil, serviceerror.NewNotFound("no such workflow")
+		case s.silent:
+			return nil, serviceerror.NewDeadlineExceeded("nobody answers")
+		}
+		answer = s.needs
+	}
+	p, err := converter.GetDefaultDataConverter().ToPayloads(answer)
+	return client.NewValue(p), err
+}
+
+// questions are the sessions that were asked since the last look.
+func (f *telling) questions() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	asked := f.asked
+	f.asked = nil
+	slices.Sort(asked)
+	return asked
+}
+
+func webID(n int) string { return fmt.Sprint("agent/web/main/", n) }
+
+func someSessions(n int) map[string]*told {
+	all := map[string]*told{}
+	for i := range n {
+		all[webID(i)] = &told{run: "r1", events: 7, needs: workflows.Needs{
+			Snapshots: []string{fmt.Sprint("snap-", i), fmt.Sprint("before-", i)}, Files: []string{fmt.Sprint("uploads/", i)},
+		}}
+	}
+	return all
+}
+
+// Each live session is asked once, and then only when something has happened in it.
+func TestNeededAsksWhoHasChanged(t *testing.T) {
+	t.Parallel()
+	r := &control.Registry{Store: openStore(t)}
+	f := &telling{sessions: someSessions(40)}
+	c := control.New(f, r)
+	needed := func() *control.Needed {
+		n, err := c.Needed(t.Context(), time.Now())
+		require.NoError(t, err)
+		return n
+	}
+	first := needed()
+	require.Len(t, f.questions(), 40)
+	require.Len(t, first.Snapshots, 80)
+	require.True(t, first.File("uploads/39"))
+	require.False(t, first.File("uploads/40"))
+
+	again := needed()
+	require.Empty(t, f.questions(), "nothing has happened in any")
+	require.Equal(t, first, again)
+
+	f.sessions[webID(3)] = &told{run: "r1", events: 8, needs: workflows.Needs{Snapshots: []string{"snap-new", "snap-3"}}}
+	f.sessions[webID(4)] = &told{run: "r2", events: 7, needs: workflows.Needs{Snapshots: []string{"snap-4"}}}
+	delete(f.sessions, webID(5))
+	third := needed()
+	require.Equal(t, []string{webID(3), webID(4)}, f.questions())
+	require.Contains(t, third.Snapshots, "snap-new")
+	require.Contains(t, third.Snapshots, "snap-3")
+	require.NotContains(t, third.Snapshots, "before-3")
+	require.NotContains(t, third.Snapshots, "before-4")
+	require.NotContains(t, third.Snapshots, "snap-5")
+
+	// What is remembered is damaged, or from elsewhere.
+	for o, err := range r.Store.List(t.Context(), "needs/") {
+		require.NoError(t, err)
+		require.NoError(t, r.Store.Write(t.Context(), o.Key, []byte("{")))
+	}
+	require.Equal(t, third, needed())
+	require.Len(t, f.questions(), 39)
+}
+
+// Nothing is known while one session does not answer; the others are not asked again.
+func TestNeededWaitsForEverybody(t *testing.T) {
+	t.Parallel()
+	f := &telling{sessions: someSessions(40)}
+	c := control.New(f, &control.Registry{Store: openStore(t)})
+	f.sessions[webID(7)].silent = true
+	_, err := c.Needed(t.Context(), time.Now())
+	require.ErrorIs(t, err, workflows.ErrUnconfirmed)
+	require.ErrorContains(t, err, webID(7))
+	require.Subset(t, f.questions(), slices.Collect(maps.Keys(f.sessions)))
+	f.sessions[webID(7)].silent = false
+	n, err := c.Needed(t.Context(), time.Now())
+	require.NoError(t, err)
+	require.Equal(t, []string{webID(7)}, f.questions())
+	require.Len(t, n.Snapshots, 80)
+}
+
+// What a manager knows counts: sessions about to start, files kept of destroyed ones,
+// and which are over.
+func TestNeededOfManagers(t *testing.T) {
+	t.Parallel()
+	r := &control.Registry{Store: openStore(t)}
+	now := time.Unix(1796018462, 0).UTC()
+	row := func(n int, liveness string, ended time.Time) workflows.SessionRow {
+		return workflows.SessionRow{Row: n, WorkflowID: webID(n), Liveness: liveness, EndedAt: ended, Snapshot: fmt.Sprint("row-", n)}
+	}
+	long, lately := now.Add(-workflows.KeepFor), now.Add(-workflows.KeepFor+time.Minute)
+	save(t, r, "", []workflows.SessionRow{
+		row(0, workflows.LivenessDestroyed, long), row(1, workflows.LivenessDestroyed, lately),
+		row(2, workflows.LivenessPaused, time.Time{}), row(3, workflows.LivenessDestroyed, long), row(4, workflows.LivenessDestroyed, time.Time{}),
+	})
+	messages, err := json.Marshal([]workflows.Message{{ID: "m", Attachments: []workflows.Attachment{{ID: "uploads/waiting"}}}})
+	require.NoError(t, err)
+	stashed, err := r.Store.Put(t.Context(), owned.Prefix(owned.Waiting, webID(3)), messages)
+	require.NoError(t, err)
+	f := &telling{
+		list: workflows.SessionList{Needed: []string{"opening"}, Files: []string{"uploads/opening"}},
+		// The third is said to have ended, and runs: it is so for a moment.
+		sessions: map[string]*told{webID(3): {run: "r", events: 1, needs: workflows.Needs{Snapshots: []string{"asked"}, Stashed: []string{stashed, "waiting/gone"}}}},
+	}
+	n, err := control.New(f, r).Needed(t.Context(), now)
+	require.NoError(t, err)
+	require.Equal(t, []string{"asked", "opening", "row-1", "row-2", "row-4"}, n.Snapshots)
+	require.True(t, n.File("uploads/opening"))
+	require.True(t, n.File("uploads/waiting"))
+	for id, over := range map[string]bool{webID(0): true, webID(1): false, webID(2): false, webID(3): false, webID(4): false, webID(99): false} {
+		require.Equal(t, over, n.Over(id), id)
+	}
+}
+
+func TestNeededOfManySessions(t *testing.T) {
+	t.Parallel()
+	const all = 20_000
+	f := &telling{sessions: someSessions(all)}
+	c := control.New(f, &control.Registry{Store: openStore(t)})
+	for _, want := range []int{all, 0} {
+		began := time.Now()
+		n, err := c.Needed(t.Context(), time.Now())
+		require.NoError(t, err)
+		require.Len(t, n.Snapshots, 2*all)
+		require.Len(t, f.questions(), want)
+		t.Logf("%d of %d sessions asked, beside Temporal's part: %v", want, all, time.Since(began))
+	}
+}
