@@ -7,9 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/sandbox/landlock"
 )
 
 // bubblewrapWorks reports whether commands can be isolated on this machine.
@@ -120,9 +123,17 @@ func TestNotIsolatedIsSaid(t *testing.T) {
 	c := ada.approves(t, id, 1)
 	ran(t, c)
 	th := ada.thread(t, id)
-	said := th.said("not isolated")
-	for _, m := range th.all("header") {
-		said = said || contains(m.Text, "not isolated")
+	said := func(text string) bool {
+		return th.said(text) || slices.ContainsFunc(th.all("header"), func(m message) bool { return contains(m.Text, text) })
 	}
-	require.True(t, said, "in the thread: %+v", th.Messages)
+	require.True(t, said("not isolated"), "in the thread: %+v", th.Messages)
+	if landlock.ABI() < landlock.LeastABI {
+		return
+	}
+	require.True(t, said("Landlock holds their files"), "and how far: %+v", th.Messages)
+	for turn, command := range []string{"head -c 9 " + filepath.Join(d.dir, "dev.json"), "cp README.md " + d.dir, "cp README.md " + d.workspace + "/new"} {
+		c := ada.does(t, id, turn+2, command)
+		require.Contains(t, []string{"completed", "denied"}, c.State)
+		require.True(t, c.State == "denied" || *c.ExitCode != 0, "%+v", c)
+	}
 }

@@ -222,6 +222,46 @@ func TestOpenAndRun(t *testing.T) {
 	require.Equal(t, r.ref, again)
 }
 
+// Where a sandbox is removed while a command runs in it, the call ends as unknown, for
+// who follows it and for who comes later; so does one that is the whole data directory.
+func TestRemovedWhileACommandRuns(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"data/sandboxes/*-*", "data/sandboxes", "."} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			c := toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "echo begun > begun; sleep 600"})
+			j := r.judge(c)
+			j.Timeout = 20 * time.Second // what nobody follows ends with it
+			in := r.runInput(c, j)
+			var res workflows.ToolResult
+			var err error
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				res, err = call[workflows.ToolResult](r, r.acts.RunTool, in)
+			}()
+			require.Eventually(t, func() bool {
+				_, err := os.Stat(filepath.Join(r.ref.WorkspacePath, "begun"))
+				return err == nil
+			}, time.Minute, 10*time.Millisecond)
+			all, gerr := filepath.Glob(filepath.Join(r.dir, what))
+			require.NoError(t, gerr)
+			require.NotEmpty(t, all)
+			for _, dir := range all {
+				require.Eventually(t, func() bool { return os.RemoveAll(dir) == nil }, time.Minute, 10*time.Millisecond)
+			}
+			<-ended
+			require.NoError(t, err)
+			require.Equal(t, workflows.CallUnknown, res.State)
+			require.Equal(t, "The sandbox is gone from the worker; the command may have run.", res.Error)
+			in.Attach = true
+			require.Equal(t, res.Error, r.run(in).Error)
+			require.Equal(t, workflows.CallUnknown, r.run(in).State)
+		})
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -73,7 +73,9 @@ type run struct {
 	in workflows.RunInput
 	// first: nobody can have started the exec before this.
 	first bool
-	began time.Time
+	// started: this has begun to start it.
+	started bool
+	began   time.Time
 }
 
 // settle turns what ends a call into its result, and what may pass into an
@@ -90,7 +92,7 @@ func (r *run) settle(ctx context.Context, res workflows.ToolResult, err error) (
 		return r.ended(ctx, workflows.CallFailed, string(bad))
 	case errors.As(err, &refused):
 		return r.ended(ctx, workflows.CallFailed, refused.Text)
-	case errors.Is(err, ErrGone) && r.first:
+	case errors.Is(err, ErrGone) && r.first && !r.started:
 		return r.ended(ctx, workflows.CallFailed, "The sandbox and its files are gone from the worker; the command did not run.")
 	case errors.Is(err, ErrGone):
 		return r.ended(ctx, workflows.CallUnknown, "The sandbox is gone from the worker; the command may have run.")
@@ -164,6 +166,7 @@ func (r *run) start(ctx context.Context) (changed string, err error) {
 		return "", err
 	}
 	spec.Env = withEnv(env, spec.Env)
+	r.started = true
 	err = r.s.Start(ctx, spec)
 	if err == nil && len(c.binding.Runs) > 0 {
 		r.hold(ctx)

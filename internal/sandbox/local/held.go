@@ -78,7 +78,7 @@ func (m isolation) reach() string {
 		emptied = ", though they can empty other files"
 	}
 	return "Landlock holds their files: they can change only their workspace, home and temporary directory" + emptied +
-		", and beside these read only the system's programs and settings. The machine's network and its processes are open to them."
+		", and beside these read only the system's programs and settings. The machine's network is open to them, and they see its processes."
 }
 
 // gap says what this kernel's Landlock leaves open that a newer one does not; empty

@@ -28,6 +28,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/countersign/countersign/internal/sandbox"
@@ -71,9 +72,10 @@ type Config struct {
 // Backend keeps sandboxes below one data directory.
 type Backend struct {
 	cfg     Config
-	dir     string // the sandboxes
-	harness string // the script's path
-	shell   string // the path of bash, or of sh
+	dir     string   // the sandboxes
+	held    *os.File // dir itself, whatever is at its path by now
+	harness string   // the script's path
+	shell   string   // the path of bash, or of sh
 	mode    isolation
 	groups  groups
 	private private
@@ -105,6 +107,9 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	}
 	cfg.DataDir, cfg.Hidden = data, append(ownPlaces(), cfg.Hidden...)
 	b := &Backend{cfg: cfg, dir: filepath.Join(data, "sandboxes"), sessions: map[string]*session{}}
+	if b.held, err = os.Open(b.dir); err != nil {
+		return nil, fmt.Errorf("opening the data directory: %w", err)
+	}
 	if b.shell, err = findShell(); err != nil {
 		return nil, err
 	}
@@ -232,7 +237,7 @@ func (b *Backend) present(name string, spec sandbox.Spec) (bool, error) {
 	}
 	data, err := os.ReadFile(filepath.Join(b.dir, name, recordFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(b.dir); err != nil {
+		if _, err := os.Stat(b.dir); err != nil && !(spec.Existing && b.removed()) {
 			return false, fmt.Errorf("%w: %v", sandbox.ErrUnavailable, err)
 		}
 		return false, nil
@@ -245,6 +250,17 @@ func (b *Backend) present(name string, spec sandbox.Spec) (bool, error) {
 		return false, fmt.Errorf("%w: its record names %q", sandbox.ErrGone, r.ID)
 	}
 	return true, nil
+}
+
+// removed tells whether the directory of all sandboxes was removed, for good: one that
+// is only not mounted is still there.
+func (b *Backend) removed() bool {
+	info, err := b.held.Stat()
+	if err != nil {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Nlink == 0
 }
 
 // create makes a sandbox aside and puts it in place whole. When somebody else
