@@ -204,6 +204,7 @@ func (s *scope) run(ws []word, in flow, o runOpts) flow {
 	if in.sent {
 		c.sentInput()
 	}
+	c.givenSecret()
 	s.j.applyRules(c, mark)
 	if s.j.cur == Safe && !c.silent {
 		s.raise(Safe, "%s only reads", c.by())
@@ -213,6 +214,20 @@ func (s *scope) run(ws []word, in flow, o runOpts) flow {
 		s.raise(Critical, "runs what `%s` downloaded", name.flow.from)
 	}
 	return c.out
+}
+
+// givenSecret judges giving a command what a variable holds whose name says that it
+// is a credential: whatever it does with it, it may print it. What hands it on to
+// another command is judged there.
+func (c *call) givenSecret() {
+	if c.silent || in([]string{"test", "[", ":", "true", "false"}, c.name) && !c.argHas("-eq", "-ne", "-lt", "-le", "-gt", "-ge") {
+		return
+	}
+	for _, w := range c.words {
+		if w.flow.secret && strings.HasPrefix(w.flow.from, "$") {
+			c.raise(Risky, "%s is given `%s`, which may hold a credential", c.by(), w.flow.from)
+		}
+	}
 }
 
 // tryValues judges a command with each value that one of its words is known to

@@ -179,6 +179,9 @@ func (s *scope) positional(p *syntax.ParamExp, name string, unknown piece) piece
 
 // position is $0, $1 and so on.
 func (s *scope) position(n int) variable {
+	if n == 0 {
+		return s.arg0
+	}
 	if s.argsKnown && n > 0 {
 		if n <= len(s.args) {
 			return variable{val: s.args[n-1], known: true}
@@ -208,6 +211,7 @@ func (s *scope) expansion(p *syntax.ParamExp, v variable, quoted bool) piece {
 		if v.known && arg.lit {
 			return piece{text: arg.text, quoted: quoted, value: true, flow: arg.flow}
 		}
+		out.flow = arg.flow // of what it holds nothing is left
 		return out
 	case syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AssignUnset, syntax.AssignUnsetOrNull:
 		return s.defaulted(p, v, arg, out)

@@ -116,6 +116,9 @@ func quotedWord(w *syntax.Word) bool {
 // asFlow is the word as a stream.
 func (s *scope) asFlow(w word, end string) flow {
 	names := s.namesKeys(w)
+	if w.flow.secret && strings.HasPrefix(w.flow.from, "$") {
+		s.raise(Risky, "a here-document holds `%s`, which may be a credential", w.flow.from)
+	}
 	if w.lit {
 		f := literal(w.text + end)
 		f.net, f.secret, f.names, f.from = w.flow.net, w.flow.secret, names, w.flow.from

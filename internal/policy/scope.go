@@ -132,6 +132,7 @@ type scope struct {
 	remote     string   // the command that runs this somewhere else, such as "ssh"
 	vars       map[string]variable
 	funcs      map[string]*function
+	arg0       variable
 	args       []string // positional parameters
 	argsKnown  bool
 	argsAll    variable // what holds for each of them where they are not known

@@ -12,6 +12,7 @@ import (
 type scriptOpts struct {
 	what   string // the command that runs it, for reasons
 	lang   Shell
+	name   *word  // $0, where it is given
 	args   []word // $1 and on
 	stdin  flow
 	same   bool   // in this shell: eval, source
@@ -79,6 +80,10 @@ func (s *scope) fresh(o scriptOpts) *scope {
 		}
 	}
 	c.vars = vars
+	if c.arg0 = (variable{}); o.name != nil {
+		c.arg0 = variable{val: o.name.text, known: o.name.lit && !o.name.glob, flow: o.name.flow}
+		c.arg0.flow.names = s.namesKeys(*o.name)
+	}
 	c.setArgs(o.args)
 	c.argsKnown = c.argsKnown && len(o.args) > 0
 	c.argsAll.class = class{}

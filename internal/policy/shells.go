@@ -31,7 +31,11 @@ func runShell(c *call, _ *spec, _ parsed) {
 		if len(args) > 2 {
 			pos = args[2:]
 		}
-		c.out = c.shellText(args[:1], scriptOpts{what: c.by(), lang: lang, args: pos, stdin: c.in})
+		var name *word
+		if len(args) > 1 {
+			name = &args[1]
+		}
+		c.out = c.shellText(args[:1], scriptOpts{what: c.by(), lang: lang, name: name, args: pos, stdin: c.in})
 	case len(args) > 0 && !o.stdin && o.check:
 		c.read(args[0], false) // -n only reads
 	case len(args) > 0 && !o.stdin:

@@ -49,7 +49,8 @@ date | full date names nodash plus | v | -d,--date: --debug -f,--file:r -I,--iso
 cal ncal | mild names | v* | -1 -3 -A: -B: -y -j -m: -h
 seq | names num | v* | -f,--format: -s,--separator: -w,--equal-width --help --version
 sleep | mild silent | v* |
-factor tsort | mild names | v* | -h,--exponents
+factor | mild names | v* | -h,--exponents
+tsort | mild | r* |
 basename | full names | v* | -a,--multiple -s,--suffix: -z,--zero --help --version
 dirname | full names | v* | -z,--zero --help --version
 realpath | full names nodash | r* | -e,--canonicalize-existing -m,--canonicalize-missing -L,--logical -P,--physical -q,--quiet --relative-to: --relative-base: -s,--strip,--no-symlinks -z,--zero --help --version
