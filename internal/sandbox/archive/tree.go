@@ -168,12 +168,17 @@ func stat(dir int, name string) (snapshot.Entry, bool, error) {
 }
 
 // openAt opens a name for reading, also one that a command has made unreadable for
-// its owner; shut makes it so again. No symbolic link is followed.
+// its owner, or a directory whose names it may list and not look at; shut makes it so
+// again. No symbolic link is followed.
 func openAt(dir *os.File, name string, flags int) (f *os.File, shut func(), err error) {
 	shut = func() {}
 	at := int(dir.Fd())
 	flags |= unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd, err := openat(at, name, flags)
+	if err == nil && flags&unix.O_DIRECTORY != 0 && errors.Is(unix.Faccessat(fd, ".", unix.X_OK, 0), unix.EACCES) {
+		unix.Close(fd)
+		err = unix.EACCES
+	}
 	if errors.Is(err, unix.EACCES) {
 		if shut, err = unlock(at, name); err == nil {
 			if fd, err = openat(at, name, flags); err != nil {

@@ -5,7 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -66,6 +69,16 @@ func flat(t *testing.T, tree snapshot.Tree) []byte {
 	return buf.Bytes()
 }
 
+// makeRemovable lets the owner remove what is in a directory.
+func makeRemovable(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			err = os.Chmod(path, 0o700)
+		}
+		return err
+	})
+}
+
 // Every generation of a workspace that changes at random comes back to the byte
 // and to the nanosecond, in the backend and elsewhere, also after later ones were
 // taken, and where it goes on in a sandbox that was restored.
@@ -107,6 +120,7 @@ func testGenerations(t *testing.T, b *rig) {
 	require.Greater(t, len(want[19]), 5000, "there is something in it")
 	for gen, ref := range refs {
 		dir := t.TempDir()
+		t.Cleanup(func() { require.NoError(t, makeRemovable(dir)) })
 		r, err := store.Open(ctx, ref)
 		require.NoError(t, err)
 		require.NoError(t, archive.Unpack(ctx, r, dir))
