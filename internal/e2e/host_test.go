@@ -100,3 +100,52 @@ func TestHostDies(t *testing.T) {
 	ran(t, c)
 	require.Equal(t, "one\ntwo\n", ada.output(t, c.ID, "stdout", 0))
 }
+
+// A worker that stands still for good, as a stopped process or a paused machine does,
+// is as good as dead, though its connections stand: what ran there ends as unknown, and
+// a person lets the session go on elsewhere. When it goes on after all, it says nothing
+// to the session any more, and its sandbox goes.
+func TestHostStandsStill(t *testing.T) {
+	t.Parallel()
+	d := startDev(t, "--without", "worker")
+	const deadAfter = "sandbox.host_dead_after=15s"
+	ada := d.as("ada")
+	first := d.worker(t, "--set", deadAfter)
+	id := ada.opens(t, "`echo one >> log`")
+	th := ada.sees(t, id, "the answer", answered(1))
+	mine := d.dir + "/sandboxes/agent_" // on the command line of each exec on this host
+	t.Cleanup(func() { killAll(t, mine) })
+	ada.says(t, id, "`echo two >> log; sleep 91418`")
+	await(t, within, "it has begun", func() (string, bool) {
+		s := th.inWorkspace(t, "log")
+		return s, strings.Contains(s, "two")
+	})
+	start(t, "worker", d.home, d.env, append(d.secondHost(t), "--set", deadAfter)...)
+
+	require.NoError(t, first.cmd.Process.Signal(syscall.SIGSTOP))
+	th = ada.seesIn(t, 3*within, id, "its outcome is unknown", answered(2))
+	require.Equal(t, "unknown", th.calls(2)[0].State)
+	ada.says(t, id, "`cat log`")
+	m := ada.seesIn(t, 3*within, id, "a person is asked", waiting).pending()[0]
+	require.Contains(t, m.Text, "Go on on another host, from the files as saved at the end of turn 1")
+	require.Equal(t, "recorded", ada.click(t, m, "approve", nil).Outcome)
+	th = ada.seesIn(t, 3*within, id, "it goes on elsewhere", answered(3))
+	require.Equal(t, "one\n", ada.output(t, th.calls(3)[0].ID, "stdout", 0))
+	require.True(t, th.said("The session goes on on another host"))
+
+	require.NotEmpty(t, commandLines(t, mine), "it runs on")
+	require.NoError(t, first.cmd.Process.Signal(syscall.SIGCONT))
+	await(t, within, "the old sandbox is gone, with what ran in it", func() ([]string, bool) {
+		left, err := filepath.Glob(filepath.Join(d.dir, "sandboxes", "agent_*", "sandbox.json"))
+		require.NoError(t, err)
+		left = append(left, commandLines(t, mine)...)
+		return left, len(left) == 0
+	})
+	c := ada.does(t, id, 4, "cat log")
+	ran(t, c)
+	require.Equal(t, "one\n", ada.output(t, c.ID, "stdout", 0))
+	th = ada.thread(t, id)
+	require.Equal(t, "unknown", th.calls(2)[0].State)
+	require.True(t, strings.HasPrefix(th.WorkspacePath, filepath.Join(d.home, "data-2")+"/"))
+	once(t, th)
+}
