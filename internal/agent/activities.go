@@ -58,6 +58,9 @@ type Options struct {
 	// there are none.
 	MCP  *mcptools.Hub
 	Gate ToolGate
+	// Awaited returns an error where the server does not wait for an activity's attempt
+	// any more, which must then call no tool; nil asks nobody.
+	Awaited func(ctx context.Context, details ...any) error
 	// Timeouts are told to the model; 0 takes the defaults of the settings.
 	Timeouts Timeouts
 	// Budgets are held before each call; Rules then says who may raise one.
@@ -94,6 +97,7 @@ type Activities struct {
 	background   bool
 	mcp          *mcptools.Hub
 	gate         ToolGate
+	awaited      func(ctx context.Context, details ...any) error
 	timeouts     Timeouts
 	budgets      Budgets
 	rules        func(tier, channel string) workflows.ApprovalRule
@@ -117,6 +121,9 @@ func New(o Options) (*Activities, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Awaited == nil {
+		o.Awaited = func(context.Context, ...any) error { return nil }
+	}
 	a := &Activities{
 		texts:        texts{blobs: o.Blobs},
 		transcripts:  transcript.NewStore(o.Blobs, o.CacheBytes),
@@ -126,6 +133,7 @@ func New(o Options) (*Activities, error) {
 		background:   o.Stored && o.Background,
 		mcp:          o.MCP,
 		gate:         o.Gate,
+		awaited:      o.Awaited,
 		timeouts:     o.Timeouts,
 		budgets:      o.Budgets,
 		rules:        o.Rules,

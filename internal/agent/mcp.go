@@ -150,6 +150,9 @@ func (a *Activities) runMCP(ctx context.Context, in workflows.RunInput) (workflo
 	case act.digest != in.Digest:
 		return a.toolResult(ctx, in, workflows.ResultChanged, "what the server says of the tool has changed", "")
 	}
+	if err := a.awaited(ctx); err != nil {
+		return workflows.ToolResult{}, err
+	}
 	timed, cancel := context.WithTimeout(ctx, in.Timeout)
 	defer cancel()
 	defer a.alive(ctx)()

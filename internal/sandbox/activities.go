@@ -113,6 +113,10 @@ type Config struct {
 	// TempDir takes snapshots while they are made, StateDir what is known of the
 	// files of each sandbox, so that the next snapshot costs only what changes.
 	TempDir, StateDir string
+	// Awaited returns an error where the server does not wait for an activity's attempt
+	// any more, which must then start nothing; it heartbeats with details. nil asks
+	// nobody.
+	Awaited func(ctx context.Context, details ...any) error
 	// Mask masks what people read; nil knows the shapes of secrets only.
 	Mask *mask.Masker
 	Log  *slog.Logger
@@ -138,6 +142,9 @@ type Activities struct {
 func NewActivities(cfg Config) *Activities {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Awaited == nil {
+		cfg.Awaited = func(context.Context, ...any) error { return nil }
 	}
 	return &Activities{
 		cfg: cfg, heartbeat: recordHeartbeat, locks: map[string]*sessionLock{},

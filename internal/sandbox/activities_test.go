@@ -86,6 +86,8 @@ type rig struct {
 	acts  *sandbox.Activities
 	ref   workflows.SandboxRef
 	n     int
+	// awaited says whether the server waits for the attempts of the next worker.
+	awaited func(ctx context.Context, details ...any) error
 }
 
 func newRig(t *testing.T) *rig {
@@ -124,6 +126,7 @@ func (r *rig) restartWith(g sandbox.Gate) {
 		Rules: func(tier, _ string) workflows.ApprovalRule {
 			return workflows.ApprovalRule{Required: len(tier)}
 		},
+		Awaited: r.awaited,
 	})
 }
 
@@ -470,6 +473,23 @@ func TestRunTwiceIsOnce(t *testing.T) {
 	require.Equal(t, first.Output, r.run(in).Output)
 	require.Equal(t, "run\n", r.log(in.ExecID, execlog.Stdout))
 	require.Equal(t, "completed|false||run\n|", r.shell("cat runs").Output.Text)
+}
+
+// An attempt that the server has given up, while its worker stood still, starts
+// nothing; another one does.
+func TestGivenUpIsNotStarted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	gone := errors.New("given up")
+	r.awaited = func(context.Context, ...any) error { return gone }
+	r.restart()
+	c := toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "echo ran >> log; cat log"})
+	in := r.runInput(c, r.judge(c))
+	_, err := call[workflows.ToolResult](r, r.acts.RunTool, in)
+	require.ErrorContains(t, err, gone.Error())
+	r.awaited = nil
+	r.restart()
+	require.Equal(t, "completed|false||ran\n|", r.run(in).Output.Text)
 }
 
 func TestTimeoutAndFailure(t *testing.T) {

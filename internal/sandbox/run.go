@@ -166,6 +166,9 @@ func (r *run) start(ctx context.Context) (changed string, err error) {
 		return "", err
 	}
 	spec.Env = withEnv(env, spec.Env)
+	if err := r.a.cfg.Awaited(ctx, workflows.ExecProgress{ExecID: r.in.ExecID}); err != nil {
+		return "", err
+	}
 	r.started = true
 	err = r.s.Start(ctx, spec)
 	if err == nil && len(c.binding.Runs) > 0 {

@@ -38,7 +38,7 @@ func (a *App) parts(ctx context.Context) ([]part, error) {
 		Blobs: a.store, APIKey: a.Config.OpenAI.APIKey, BaseURL: a.Config.OpenAI.BaseURL,
 		Model: a.Config.OpenAI.Model, Stored: a.Config.OpenAI.State == "server", Background: a.Config.OpenAI.Background,
 		Windows: a.Config.OpenAI.ModelWindows(), CompactAt: a.Config.OpenAI.CompactAt, Prices: a.prices(),
-		MCP: a.tools, Gate: gate,
+		MCP: a.tools, Gate: gate, Awaited: a.still.awaited,
 		Timeouts: agent.Timeouts{
 			Shell: a.Config.Sandbox.Timeout.Shell, Install: a.Config.Sandbox.Timeout.Install, Background: a.Config.Sandbox.Timeout.Background,
 		},
@@ -159,6 +159,7 @@ func (a *App) sandboxes(ctx context.Context, gate *policy.Policy) (*sandbox.Acti
 		Getenv:     os.Getenv,
 		TempDir:    temp,
 		StateDir:   stateDir(a.Dir),
+		Awaited:    a.still.awaited,
 		Mask:       a.masker(),
 		Log:        a.Log,
 	}), nil

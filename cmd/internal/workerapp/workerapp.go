@@ -60,7 +60,10 @@ type App struct {
 	here  *local.Backend
 	// engine is the docker backend, where it is offered.
 	engine *docker.Backend
-	// stopCleaning ends the look for orphaned sandboxes and unneeded snapshots.
+	// still tells whether this process stood still.
+	still *stillness
+	// stopCleaning ends the look for orphaned sandboxes and unneeded snapshots, and
+	// that for standstills.
 	stopCleaning func()
 	cleaning     sync.WaitGroup
 	failed       chan error
@@ -69,7 +72,7 @@ type App struct {
 // Start locks this host's sandboxes, makes sure that the namespace has the
 // search attributes, and serves the queues until Stop.
 func Start(ctx context.Context, o Options) (*App, error) {
-	a := &App{Options: o, failed: make(chan error, 1)}
+	a := &App{Options: o, failed: make(chan error, 1), still: &stillness{ask: heartbeat}}
 	var err error
 	if a.lock, err = o.Dir.LockWorker(); err != nil {
 		return nil, err
@@ -113,6 +116,7 @@ func (a *App) start(ctx context.Context) error {
 // startCleaning looks after what is left behind until Stop.
 func (a *App) startCleaning(ctx context.Context) {
 	ctx, a.stopCleaning = context.WithCancel(context.WithoutCancel(ctx))
+	a.cleaning.Go(func() { a.still.watch(ctx) })
 	a.cleaning.Go(func() { a.collect(ctx) })
 	a.cleaning.Go(func() { a.fence(ctx, localYard{a.here}) })
 	if a.engine != nil {
