@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -71,4 +72,16 @@ func TestHiddenBelowWhatIsRead(t *testing.T) {
 	s := openOne(t, b)
 	got := runs(t, s, "e", "hello; cd '"+top+"/tool'; cat conf/other; ls data || cat data/x || cat conf/settings || echo hidden; pwd > ~/x; cat ~/x", time.Minute)
 	require.Equal(t, "hello\nother\nhidden\n"+top+"/tool\n", got.Stdout)
+}
+
+// Processes outside cannot be signalled, the command's own can.
+func TestHeldSignals(t *testing.T) {
+	t.Parallel()
+	b := heldBackend(t, local.Config{DataDir: t.TempDir()})
+	if abi := landlock.ABI(); abi < landlock.ScopeABI {
+		t.Skipf("this kernel's Landlock has ABI %d", abi)
+	}
+	s := openOne(t, b)
+	got := runs(t, s, "e", fmt.Sprintf("sleep 600 & kill $! && echo own; kill -0 %d || kill -0 $PPID || echo shut", os.Getpid()), time.Minute)
+	require.Equal(t, "own\nshut\n", got.Stdout)
 }
