@@ -153,6 +153,21 @@ func TestEngineAway(t *testing.T) {
 	require.ErrorIs(t, err, sandbox.ErrUnavailable)
 }
 
+// A container that somebody has paused goes on for whoever needs it.
+func TestContainerPaused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.open(t, sandbox.Spec{ID: newID()})
+	id := sandboxtest.Start(t, s, "echo begun; sleep 600")
+	awaitOutput(t, s, id)
+	require.NoError(t, newClient(t, r.host).ContainerPause(t.Context(), r.container(t).ID))
+	st, err := s.Status(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, sandbox.StateRunning, st.State)
+	require.False(t, r.container(t).State.Paused)
+	require.Equal(t, 0, run(t, s, "true").ExitCode)
+}
+
 func TestContainerKilled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
