@@ -73,13 +73,7 @@ var started atomic.Int64
 // a small environment.
 func start(t testing.TB, name, dir string, env []string, args ...string) *process {
 	t.Helper()
-	return startAt(t, filepath.Join(bin, name), dir, env, args...)
-}
-
-// startAt is start of an executable that was built for the test.
-func startAt(t testing.TB, path, dir string, env []string, args ...string) *process {
-	t.Helper()
-	p, err := launchAt(path, dir, env, args...)
+	p, err := launch(name, dir, env, args...)
 	require.NoError(t, err)
 	p.until(t)
 	return p

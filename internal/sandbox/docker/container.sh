@@ -283,16 +283,17 @@ output() {
 	return 0
 }
 
-# helper tells whether program $1 is here. With $2 it gets its name from that, and
+# helper tells whether bundle $1 is here. With $2 it gets its name from that, and
 # what earlier workers have brought is removed.
 helper() {
 	name=$root/$1
 	if [ -n "${2:-}" ]; then
-		mv -f "$root/$2" "$name" || exit
+		[ -d "$name" ] || mv -f "$root/$2" "$name" || exit
+		rm -rf "$root/$2"
 		for old in "$root"/terminal-*; do
-			case $old in "$name" | *.new-*) ;; *) rm -f "$old" ;; esac
+			case $old in "$name" | *.new-*) ;; *) rm -rf "$old" ;; esac
 		done
-		find "$root" -maxdepth 1 -name 'terminal-*.new-*' -mmin +60 -exec rm -f {} + 2>/dev/null
+		find "$root" -maxdepth 1 -name 'terminal-*.new-*' -mmin +60 -exec rm -rf {} + 2>/dev/null
 	fi
 	[ ! -x "$name" ] || echo there
 	exit 0

@@ -70,7 +70,7 @@ type Config struct {
 	// Runtime is the engine's name for a container runtime, such as runsc; empty
 	// is its default.
 	Runtime string
-	// Forwarder is a statically linked program for the engine's machine that is an
+	// Forwarder is a program for the engine's machine that is an
 	// [egress.Forward] or a [terminal.Run] when it is asked to be, such as this one;
 	// without it, workspaces with a network and commands on a terminal are refused.
 	Forwarder string
@@ -89,7 +89,7 @@ type Backend struct {
 	maker  string // this process
 	now    func() time.Time
 
-	forwarder program
+	forwarder bundled
 
 	mu       sync.Mutex
 	sessions map[string]*session // by container name

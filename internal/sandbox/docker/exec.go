@@ -37,14 +37,17 @@ func (s *session) Start(ctx context.Context, spec sandbox.ExecSpec) error {
 	}
 	limits := spec.Limits.WithDefaults()
 	cwd := s.Info().Abs(spec.Cwd)
+	var have *bundle
 	helper := ""
 	if spec.TTY {
-		var err error
-		if helper, err = s.terminalHelper(ctx); err != nil {
+		if have, err = s.b.helper(); err != nil {
+			return sandbox.Refuse("No terminal can be had in this sandbox: " + err.Error() + ".")
+		}
+		if helper, err = s.terminalHelper(ctx, have); err != nil {
 			return err
 		}
 	}
-	argv, env := s.argv(spec)
+	argv, env := s.argv(spec, have)
 	run := harness.Run{
 		Record: insideRoot, Stdin: spec.Stdin || spec.TTY, Timeout: limits.Timeout, OutputBytes: limits.OutputBytes, Argv: argv,
 	}
@@ -87,8 +90,8 @@ func job(spec sandbox.ExecSpec, cwd string) string {
 }
 
 // argv is the program that runs the command: its shell in a clean environment, of
-// which the spec's own comes from a file.
-func (s *session) argv(spec sandbox.ExecSpec) (argv []string, env string) {
+// which the spec's own comes from a file. On a terminal helper is what gives it that.
+func (s *session) argv(spec sandbox.ExecSpec, helper *bundle) (argv []string, env string) {
 	argv = []string{"env", "-i", "PATH=" + strings.TrimPrefix(rootPath, "PATH="), "LANG=C.UTF-8"}
 	argv = append(argv, s.imageEnv...)
 	argv = append(argv, "HOME="+insideHome, "TMPDIR=/tmp", "USER=agent", "LOGNAME=agent", "TERM=dumb")
@@ -106,7 +109,9 @@ func (s *session) argv(spec sandbox.ExecSpec) (argv []string, env string) {
 	}
 	command = append(command, "-c", "--", spec.Command)
 	if spec.TTY {
-		command = terminal.Command(terminalFD, command)
+		run := helper.command(terminalFD)
+		last := len(run) - 1
+		command = append(run[:last], terminal.Command(run[last], command)...)
 	}
 	return append(argv, command...), env
 }

@@ -54,12 +54,12 @@ func (b *Backend) image(ctx context.Context, spec sandbox.Spec) (string, error) 
 		return "", sandbox.Refuse(fmt.Sprintf("The image %s is for %s; sandboxes need Linux.", name, base.Os))
 	}
 	kind := imageVersion + " " + base.ID
+	var helper *bundle
 	if len(spec.Network) > 0 {
-		digest, err := b.forwarderDigest()
-		if err != nil {
-			return "", err
+		if helper, err = b.helper(); err != nil {
+			return "", sandbox.Refuse("The sandbox's network cannot be connected: " + err.Error() + ".")
 		}
-		kind += " " + digest
+		kind += " " + helper.digest
 	}
 	sum := sha256.Sum256([]byte(kind))
 	ref := "countersign-sandbox:" + hex.EncodeToString(sum[:8])
@@ -70,11 +70,11 @@ func (b *Backend) image(ctx context.Context, spec sandbox.Spec) (string, error) 
 	case !errdefs.IsNotFound(err):
 		return "", b.fail("looking for the sandbox image", err)
 	}
-	return b.prepare(ctx, name, base.ID, ref, len(spec.Network) > 0)
+	return b.prepare(ctx, name, base.ID, ref, helper)
 }
 
 // prepare adds to an image what a sandbox needs, and returns the new image's ID.
-func (b *Backend) prepare(ctx context.Context, name, base, ref string, forwarder bool) (string, error) {
+func (b *Backend) prepare(ctx context.Context, name, base, ref string, helper *bundle) (string, error) {
 	labels := map[string]string{labelOwner: b.cfg.Owner, labelImage: base}
 	c, err := b.api.ContainerCreate(ctx, &container.Config{
 		Image: base, Labels: labels, Entrypoint: []string{"sleep"}, Cmd: []string{"2147483647"},
@@ -94,8 +94,8 @@ func (b *Backend) prepare(ctx context.Context, name, base, ref string, forwarder
 	if err := b.api.CopyToContainer(ctx, c.ID, "/", added); err != nil {
 		return "", b.fail("preparing the sandbox image", err)
 	}
-	if forwarder {
-		if err := b.copyForwarder(ctx, c.ID, "/", path.Base(insideForwarder), "preparing the sandbox image"); err != nil {
+	if helper != nil {
+		if err := b.copyBundle(ctx, helper, c.ID, "/", path.Base(insideForwarder), "preparing the sandbox image"); err != nil {
 			return "", err
 		}
 	}

@@ -2,13 +2,9 @@ package docker
 
 import (
 	"context"
-	"crypto/sha256"
-	"debug/elf"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
@@ -20,7 +16,8 @@ import (
 )
 
 const (
-	// insideForwarder is the forwarder's place in a prepared image.
+	// insideForwarder is the place in a prepared image of the bundle whose program is
+	// the forwarder.
 	insideForwarder = "/countersign-forwarder"
 	// forwarderUser is who it runs as: neither the command's user, who could end or
 	// trace it, nor root.
@@ -100,67 +97,10 @@ func (b *Backend) canHold(hosts []string) error {
 	if len(hosts) == 0 {
 		return nil
 	}
-	if why := b.helperUnfit(); why != "" {
-		return sandbox.Refuse("The workspace's manifest names the hosts that commands may reach, and nothing can carry them there: " + why)
+	if _, err := b.helper(); err != nil {
+		return sandbox.Refuse("The workspace's manifest names the hosts that commands may reach, and nothing can carry them there: " + err.Error() + ".")
 	}
 	return nil
-}
-
-// helperUnfit says why this worker's program cannot run in a container, as the end
-// of a sentence; empty where it can.
-func (b *Backend) helperUnfit() string {
-	if b.cfg.Forwarder == "" {
-		return "this worker has no program for it."
-	}
-	f, err := elf.Open(b.cfg.Forwarder)
-	if err != nil {
-		return "this worker's program cannot run in a container."
-	}
-	defer f.Close()
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP {
-			return "for that this worker's program goes into the container, and it is linked against this machine's libraries. " +
-				"Build it with CGO_ENABLED=0, or take the local backend."
-		}
-	}
-	return ""
-}
-
-// program is a file of which the digest is known.
-type program struct {
-	mu     sync.Mutex
-	info   os.FileInfo
-	digest string
-}
-
-// is tells whether the digest is that of a file, which may have been replaced.
-func (p *program) is(info os.FileInfo) bool {
-	return p.info != nil && os.SameFile(p.info, info) && p.info.Size() == info.Size() && p.info.ModTime().Equal(info.ModTime())
-}
-
-// forwarderDigest names the forwarder in the containers and prepared images that
-// hold it. It is read once: it is this whole program.
-func (b *Backend) forwarderDigest() (string, error) {
-	f, err := os.Open(b.cfg.Forwarder)
-	if err != nil {
-		return "", fmt.Errorf("reading the forwarder: %w", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", fmt.Errorf("reading the forwarder: %w", err)
-	}
-	b.forwarder.mu.Lock()
-	defer b.forwarder.mu.Unlock()
-	if b.forwarder.is(info) {
-		return b.forwarder.digest, nil
-	}
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("reading the forwarder: %w", err)
-	}
-	b.forwarder.info, b.forwarder.digest = info, hex.EncodeToString(h.Sum(nil))
-	return b.forwarder.digest, nil
 }
 
 // connectNetwork makes sure that the forwarder stands, where there is a network.
@@ -180,9 +120,13 @@ func (s *session) connectNetwork(ctx context.Context) error {
 		return err
 	}
 	defer used()
+	have, err := s.b.helper()
+	if err != nil {
+		return sandbox.Refuse("The sandbox's network cannot be connected: " + err.Error() + ".")
+	}
 	conn, exec, err := s.b.exec(ctx, s.id, container.ExecOptions{
 		User: forwarderUser, AttachStdin: true, AttachStdout: true, AttachStderr: true, Env: []string{"GOMAXPROCS=1", "GOMEMLIMIT=64MiB"},
-		Cmd: []string{insideForwarder, egress.Verb, "stdio", "-"},
+		Cmd: append(have.command(insideForwarder), egress.Verb, "stdio", "-"),
 	})
 	if err != nil {
 		return s.b.unanswered(doing, err)
