@@ -15,6 +15,9 @@ const (
 	// benchYoung is how many turns a young session comes to. It is about as many as
 	// one run holds: so young and old are looked at over a run's whole length.
 	benchYoung = 20
+	// benchSettled is longer than what is still done after a turn's answer takes: the
+	// snapshot, the record, the last edits.
+	benchSettled = 500 * time.Millisecond
 	// benchOthers is how many sessions drive one out of the worker's memory.
 	benchOthers = benchSmallCache + 1
 )
@@ -61,7 +64,12 @@ func benchReplayAge(ctx context.Context, e *process.Env, o benchOptions) (m meas
 		if err := g.turn(ctx, young); err != nil {
 			return m, err
 		}
-		for _, x := range []*aged{old, young} {
+		time.Sleep(benchSettled)
+		order := []*aged{old, young}
+		if young.turns%2 == 0 { // whoever is first finds more still going on
+			order = []*aged{young, old}
+		}
+		for _, x := range order {
 			if err := g.replay(ctx, x); err != nil {
 				return m, err
 			}
