@@ -112,8 +112,10 @@ func (s *session) missing(err error) bool {
 }
 
 // checkHost looks whether the sandbox's host is dead. It returns early, with no
-// answer, where the turn is stopped or the run drains.
+// answer, where the turn is stopped or the run drains. What the turn has done so far
+// goes on record: it may wait long for its end.
 func (s *session) checkHost(ctx workflow.Context) (res CheckHostResult, answered bool) {
+	s.flush = true
 	cctx, cancel := workflow.WithCancel(hostOptions(ctx, s.hostDeadAfter()))
 	defer cancel()
 	f := workflow.ExecuteActivity(cctx, ActivityCheckHost, CheckHostInput{

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/countersign/countersign/internal/audit"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -46,10 +47,18 @@ func (w *world) isDown(queue string) bool {
 	return ok && w.hosts[host] == nil
 }
 
-func (w *world) checkHost(_ context.Context, in workflows.CheckHostInput) (workflows.CheckHostResult, error) {
+func (w *world) checkHost(ctx context.Context, in workflows.CheckHostInput) (workflows.CheckHostResult, error) {
 	w.mu.Lock()
 	w.looks++
+	looking := w.looking
 	w.mu.Unlock()
+	if looking != nil {
+		select {
+		case <-looking:
+		case <-ctx.Done():
+			return workflows.CheckHostResult{}, ctx.Err()
+		}
+	}
 	return workflows.CheckHostResult{
 		Dead: w.isDown(in.Queue), Seen: time.Now().Add(-in.DeadAfter), Rule: workflows.ApprovalRule{Approvers: []string{"grace"}, TTL: time.Hour},
 	}, nil
@@ -175,6 +184,36 @@ func TestHostLost(t *testing.T) {
 		defer w.mu.Unlock()
 		require.Contains(t, w.opened, `local g2 from "snap-1"`)
 	})
+}
+
+// While a turn waits for its host, what it has begun is on record.
+func TestTheRecordOfATurnThatWaitsForItsHost(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, 0, quickly)
+	w.looking = make(chan struct{})
+	onDeadHost(w, "block b")
+	w.eventually("the look at its host", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.looks > 0
+	})
+	w.eventually("the command is on record", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		begun := 0
+		for _, e := range w.audit[w.id()] {
+			if e.Kind == audit.KindExecStarted {
+				begun++
+			}
+		}
+		return begun == 2
+	})
+	require.Equal(t, workflows.TurnWorking, w.state(w.id()).Turn.State)
+	w.up("h1")
+	close(w.looking)
+	w.let("block b")
+	w.awaitTurn(2, workflows.TurnDone)
+	w.checkAudit()
 }
 
 // What ran in the background on a host that is dead may have finished: its end is

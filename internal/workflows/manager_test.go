@@ -165,7 +165,9 @@ func TestManagerOfManySessions(t *testing.T) {
 		return row(res.WorkflowID)
 	}
 	for n := 1; n <= 2; n++ {
+		began := time.Now()
 		f := fork(fmt.Sprint("fork-", n), w.id(), fmt.Sprint(400+n), false)
+		t.Logf("the oldest copied in %v", time.Since(began))
 		require.Equal(t, w.id(), f.Parent)
 		require.Equal(t, fmt.Sprintf("ls (fork #%d)", n), f.Title)
 	}

@@ -88,6 +88,8 @@ type world struct {
 	hosts map[string]worker.Worker
 	// looks counts looks at whether a host is dead, which take minutes.
 	looks int
+	// looking, when set before the session is asked for, is what such a look waits for.
+	looking chan struct{}
 	// on are the starts of execs by host and generation.
 	on map[string][]string
 	// near sandboxes are of the host that runs the workflow.
