@@ -227,8 +227,11 @@ func (w *world) talk(in workflows.RunInput) (workflows.ToolResult, error) {
 	if w.away != nil {
 		return workflows.ToolResult{}, w.away
 	}
-	if w.ran[in.Running.ExecID] != 1 {
-		w.t.Errorf("talk to %s, which did not start", in.Running.ExecID)
+	switch n := w.ran[in.Running.ExecID]; {
+	case n == 0: // on a slow machine its start is still on its way
+		return workflows.ToolResult{}, fmt.Errorf("%s has not started yet", in.Running.ExecID)
+	case n != 1:
+		w.t.Errorf("talk to %s, which was started %d times", in.Running.ExecID, n)
 	}
 	text := fmt.Sprintf("%s@%d", in.Running.Session, in.Running.Stdout)
 	if in.Call.Tool == workflows.ToolWriteStdin {
