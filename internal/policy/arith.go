@@ -228,3 +228,32 @@ func subscriptOK(t string) bool {
 	_, err := strconv.Atoi(in)
 	return err == nil
 }
+
+// letClause judges let. The parser takes its words for arithmetic, operators and all;
+// bash reads words first, so that an operator outside quotes ends the command, sends
+// its output somewhere or is a pattern.
+func (s *scope) letClause(c *syntax.LetClause) {
+	for _, x := range c.Exprs {
+		s.arithm(x)
+		syntax.Walk(x, func(n syntax.Node) bool {
+			switch n := n.(type) {
+			case *syntax.ParenArithm:
+				s.letOperator(c)
+			case *syntax.BinaryArithm:
+				if in([]string{"&&", "||", "&", "|", "<", ">", "<=", ">=", "<<", ">>", "*", "**", "?", "&=", "|=", "<<=", ">>=", "*=", "^^"}, n.Op.String()) {
+					s.letOperator(c)
+				}
+			case *syntax.Word, *syntax.CmdSubst:
+				return false
+			}
+			return true
+		})
+	}
+}
+
+func (s *scope) letOperator(c *syntax.LetClause) {
+	s.raise(Risky, "`let` is given an operator outside quotes, which the shell takes for its own")
+	if text, ok := strings.CutPrefix(s.source(c), "let"); ok {
+		s.worst(":"+text, "`let`")
+	}
+}

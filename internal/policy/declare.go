@@ -156,7 +156,7 @@ func declHas(d *syntax.DeclClause, letter string) bool {
 
 func runLet(c *call) {
 	for _, w := range c.args {
-		if !w.lit {
+		if !w.lit || w.glob {
 			c.raise(Risky, "%s evaluates `%s`, which is only known when it runs", c.by(), w.show())
 			continue
 		}

@@ -97,7 +97,7 @@ func (c *call) findRoots(roots []word) word {
 	if len(found.roots) != len(roots) {
 		found.roots = nil
 	}
-	found.flow.names = c.amongKeys(roots)
+	found.flow.names = c.amongKeys(roots) || c.searchesKeys()
 	return found
 }
 

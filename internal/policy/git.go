@@ -25,7 +25,7 @@ describe | gitread | v* | --all --tags --contains --abbrev? --candidates: --exac
 branch | gitread gitlist | v* | -a,--all -r,--remotes -l,--list -v,--verbose -vv -q,--quiet --show-current --contains? --no-contains? --merged? --no-merged? --points-at: --sort: --format: --color? --no-color --column? --no-column --abbrev? --no-abbrev -i,--ignore-case -d! -D! -m! -M! -c! -C! -f! -u:! --set-upstream-to:! --unset-upstream! --edit-description! -t! --track! --delete! --move! --copy! --force!
 tag | gitread gitlist | v* | -l,--list -n? --contains? --no-contains? --merged? --no-merged? --points-at: --sort: --format: --color? --column? --no-column -i,--ignore-case -v! -d! -a! -s! -f! -m:! -F:! -u:!
 remote | gitread gitremote | v* | -v,--verbose
-stash | gitread gitstash | v* | --date: -n,--max-count: --numstat --shortstat -p,--patch --stat? --name-only --name-status -u,--include-untracked --only-untracked --oneline --format: --pretty?
+stash | gitread gitstash gitcontent | v* | --date: -n,--max-count: --numstat --shortstat -p,--patch --stat? --name-only --name-status -u,--include-untracked --only-untracked --oneline --format: --pretty?
 config | gitread gitconfig | v* | --get: --get-all: --get-regexp: --get-urlmatch: -l,--list --local --global --system --worktree --name-only --show-origin --show-scope -z,--null --type: --bool --int --path --includes --no-includes --default: --bool-or-int -f:! --file:! --blob:! -e! --edit! --unset! --unset-all! --add! --replace-all! --rename-section! --remove-section!
 cat-file | gitread gitcontent | v* | -t -s -p -e --batch? --batch-check? --batch-all-objects --unordered --buffer --textconv! --filters! --follow-symlinks
 merge-base | gitread | v* | -a,--all --octopus --independent --is-ancestor --fork-point
@@ -47,7 +47,7 @@ verify-commit verify-tag verify-pack | gitread | v* | -v,--verbose --raw -s,--st
 fsck | gitread | v* | --full --strict --no-dangling --unreachable --connectivity-only --no-progress --verbose
 add stage | gitadd | r* | -A,--all,--no-ignore-removal -u,--update -v,--verbose -n,--dry-run -f,--force -N,--intent-to-add --refresh --ignore-errors --ignore-missing --chmod: -i! -p! -e! --interactive! --patch! --edit! --pathspec-from-file:!
 mv | gitadd | w* | -v,--verbose -n,--dry-run -k
-archive | gitread gitarchive | v* | --format: -l,--list -v,--verbose --prefix: -o,--output:w --add-file:r --worktree-attributes -0 -1 -9 --remote:! --exec:!
+archive | gitread gitarchive gitcontent | v* | --format: -l,--list -v,--verbose --prefix: -o,--output:w --add-file:r --worktree-attributes -0 -1 -9 --remote:! --exec:!
 `
 
 // gitGlobals are the options before the subcommand that change nothing.
@@ -289,6 +289,9 @@ func (c *call) gitOut(p parsed) {
 		c.out = flow{class: class{noDash: p.only(gitListing...), num: p.has("--count") && p.only(gitListing...)}}
 	case "config":
 		c.out = flow{}
+	}
+	for _, w := range p.operands {
+		c.out.names = c.out.names || c.s.namesKeys(w)
 	}
 }
 

@@ -58,6 +58,55 @@ func (c *call) amongKeys(roots []word) bool {
 	return false
 }
 
+// searchesKeys reports whether find looks for names that credentials have.
+func (c *call) searchesKeys() bool {
+	for i, w := range c.args {
+		if i > 0 && c.args[i-1].is("-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-lname", "-samefile") && namesSecret(w.text) {
+			return true
+		}
+	}
+	return false
+}
+
+// secretSamples are names of credentials that a pattern is tried on. Those that end as
+// many other files do count only where the pattern says more than that.
+var secretSamples = []string{
+	".env", ".env.local", ".netrc", ".pgpass", ".git-credentials", ".htpasswd", ".pypirc", ".vault-token", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "authorized_keys",
+	"x.pem", "x.key", "x.p12", "x.pfx", "x.kdbx", "kubeconfig", "wallet.dat",
+}
+
+// namesSecret reports whether a pattern for names is one for those of credentials.
+func namesSecret(pat string) bool {
+	base := pat[strings.LastIndexByte(pat, '/')+1:]
+	if strings.Trim(base, "*?.") == "" {
+		return false
+	}
+	for _, n := range secretSamples {
+		if globMatch(base, n, false) {
+			return true
+		}
+	}
+	for _, n := range keyFiles {
+		if base == n || strings.ContainsAny(base, "*?[") && (strings.Contains(base, "secret") || strings.Contains(base, "credential")) {
+			return true
+		}
+	}
+	return false
+}
+
+// picksSecrets reports whether the lines that grep leaves may be names of credentials.
+func picksSecrets(p parsed) bool {
+	if p.has("-v", "-c") {
+		return false
+	}
+	for _, w := range append(p.values("-e"), p.operands[:min(1, len(p.operands))]...) {
+		if namesSecret(strings.NewReplacer("\\", "", "^", "", "$", "").Replace(w.text)) {
+			return true
+		}
+	}
+	return false
+}
+
 // listsKeys reports whether a command that prints names may print those of files
 // that hold credentials.
 func (c *call) listsKeys(sp *spec, p parsed) bool {
@@ -68,6 +117,9 @@ func (c *call) listsKeys(sp *spec, p parsed) bool {
 			}
 		}
 		return false
+	}
+	if strings.HasPrefix(c.name, "fd") {
+		return picksSecrets(p) || c.amongKeys(p.operands)
 	}
 	if r, ok := sp.roleAt(0, 1); !ok || r != roleRead && r != roleDeep {
 		return false

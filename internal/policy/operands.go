@@ -231,6 +231,11 @@ func (c *call) look(w word, deep, list bool) flow {
 		}
 		deep = true
 	}
+	if !w.lit && w.prefix == "" && w.text != "" && w.text[0] == '/' {
+		for _, r := range w.roots { // what lies in any of what was found there
+			paths = append(paths, s.resolve(r+"/x"+w.text)...)
+		}
+	}
 	for _, t := range w.maybe {
 		paths = append(paths, s.resolve(t)...)
 	}

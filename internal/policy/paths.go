@@ -389,6 +389,13 @@ const maxHead = 64 << 10 // 64 KiB
 
 func (s *scope) holdsKeys(p string) bool {
 	home := s.j.env.Home
+	if rel, ok := strings.CutPrefix(p, home+"/"); ok && home != "" {
+		for _, n := range keyNames {
+			if strings.HasPrefix(n, rel+"/") {
+				return true
+			}
+		}
+	}
 	return p == "/" || p == home || p == "/root" || p == "/home" || p == "/etc" || p == "/proc" ||
 		(home != "" && strings.HasPrefix(home, p+"/"))
 }

@@ -220,9 +220,23 @@ func (s *scope) secret(p string) bool {
 		return procSecret(p)
 	}
 	if s.inWorkspace(p) {
-		return in(keyFiles, base)
+		return keysInside(p[len(s.j.env.Workspace):])
 	}
 	return s.placeOf(p) == placeKeys
+}
+
+// keysInside reports whether a path below the workspace is one where programs keep
+// credentials in a home directory. Settings of npm are kept in most projects.
+func keysInside(rel string) bool {
+	if !strings.Contains(rel, "/.") {
+		return false
+	}
+	for _, n := range keyNames {
+		if n != ".npmrc" && strings.Contains(rel+"/", "/"+n+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // procSecret: a process's environment and memory, and what it can reach.

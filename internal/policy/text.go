@@ -213,6 +213,10 @@ func runGrep(c *call, _ *spec, p parsed) {
 	if out.silent() {
 		c.out = flow{}
 	}
+	c.out.names = c.out.names || out.names || picksSecrets(p)
+	for _, w := range p.values("-g") {
+		c.out.names = c.out.names || namesSecret(w.text)
+	}
 }
 
 // runEcho makes known text of known words.

@@ -104,9 +104,7 @@ func (s *scope) command(cmd syntax.Command, in flow) flow {
 		s.segment(cmd)
 		s.declClause(cmd)
 	case *syntax.LetClause:
-		for _, x := range cmd.Exprs {
-			s.arithm(x)
-		}
+		s.letClause(cmd)
 	case *syntax.TimeClause:
 		if cmd.Stmt != nil {
 			return s.stmt(cmd.Stmt, in)

@@ -100,6 +100,10 @@ func (s *Server) postClick(w http.ResponseWriter, r *http.Request, by workflows.
 	if b.Button == workflows.ButtonReview {
 		return s.review(ctx, w, m)
 	}
+	if m.unseen(b) {
+		answer(w, http.StatusOK, clickAnswer{Outcome: workflows.OutcomeChanged, Text: "Somebody has changed the command, and the click does not say which one it is for. Look at it again."})
+		return nil
+	}
 	if b.Button == workflows.ButtonDetails && m.view != nil && m.view.Turn != nil {
 		return s.details(ctx, w, m, by)
 	}
@@ -162,6 +166,17 @@ func (m row) clickable(b clickBody) error {
 	}
 	return refuse(&apiError{http.StatusConflict, "no_such_button", "That message has no button “" + chat.Cut(chat.Shown(b.Button), 40) + "”.",
 		"It may have changed; look at it again."})
+}
+
+// unseen reports whether a click would approve a command that a person has put in
+// the place of another, and does not say by its digest that it is for that one: the
+// message was the other's before.
+func (m row) unseen(b clickBody) bool {
+	if b.Button != workflows.ButtonApprove && b.Button != workflows.ButtonGrant || m.view == nil || m.view.Approval == nil {
+		return false
+	}
+	a := m.view.Approval
+	return a.State == workflows.ApprovalPending && a.EditedBy != nil && b.value("digest") == ""
 }
 
 var approvalButtons = []string{

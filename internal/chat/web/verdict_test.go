@@ -51,6 +51,24 @@ func TestEveryVerdictReachesTheSession(t *testing.T) {
 	require.Equal(t, s.sessions.Answer, workflows.Outcome{Outcome: out.Outcome, Text: out.Text})
 }
 
+// A command that somebody has changed is approved only by its digest: the message
+// was another one's before.
+func TestAChangedCommandIsApprovedByItsDigest(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	p := s.post(general, text("/agent hello", ""))
+	v := request(p.ThreadID)
+	v.Buttons = append(v.Buttons, workflows.Button{ID: workflows.ButtonGrant, Label: "Allow this for 1 h"})
+	v.Approval.EditedBy, v.Approval.Original = &workflows.Actor{ID: "grace"}, "rm -rf ."
+	id := s.show(p.ThreadID, v)
+	for _, button := range []string{"approve", "grant"} {
+		require.Equal(t, "changed", s.click(id, `{"button":"`+button+`"}`).Outcome)
+	}
+	require.Empty(t, s.sessions.Asked("Decide"))
+	require.Equal(t, "recorded", s.click(id, `{"button":"approve","values":{"digest":"d1"}}`).Outcome)
+	require.Equal(t, "recorded", s.click(id, `{"button":"deny"}`).Outcome, "nothing runs by that")
+}
+
 func TestValuesThatCannotBeTaken(t *testing.T) {
 	t.Parallel()
 	s := open(t)
