@@ -136,7 +136,7 @@ func (a *Activities) CheckMCPBinding(ctx context.Context, in workflows.BindingIn
 func (a *Activities) RunMCPCall(ctx context.Context, in workflows.RunInput) (workflows.ToolResult, error) {
 	started := time.Now().UTC()
 	res, err := a.runMCP(ctx, in)
-	res.StartedAt, res.EndedAt = started, time.Now().UTC()
+	res.StartedAt, res.EndedAt = started, started.Add(time.Since(started))
 	return res, err
 }
 

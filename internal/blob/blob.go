@@ -398,6 +398,18 @@ func (s *Store) ModTime(ctx context.Context, key string) (time.Time, error) {
 	return a.ModTime, nil
 }
 
+// clockKey is a blob that is written for being told when.
+const clockKey = "clock"
+
+// Now is the time by the clock that blobs' ages are counted by, which is not this
+// machine's where others keep the store.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	if err := s.Write(ctx, clockKey, nil); err != nil {
+		return time.Time{}, fmt.Errorf("asking the blob store for its time: %w", err)
+	}
+	return s.ModTime(ctx, clockKey)
+}
+
 // Delete removes a blob; one that is absent is no error.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -188,5 +189,27 @@ func TestOpenRefuses(t *testing.T) {
 	for _, url := range []string{"nosuch://x", "file://", "file:///tmp/x?metadata=", "://"} {
 		_, err := blob.Open(t.Context(), url)
 		require.Error(t, err, url)
+	}
+}
+
+// A store tells its own time: not before what was written last, and not after what is
+// written next.
+func TestNow(t *testing.T) {
+	t.Parallel()
+	s, err := blob.Open(t.Context(), "file://"+t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	at := func(key string) time.Time {
+		require.NoError(t, s.Write(t.Context(), key, []byte(key)))
+		written, err := s.ModTime(t.Context(), key)
+		require.NoError(t, err)
+		return written
+	}
+	before := at("before")
+	for range 2 {
+		now, err := s.Now(t.Context())
+		require.NoError(t, err)
+		require.False(t, now.Before(before))
+		require.False(t, at("after").Before(now))
 	}
 }

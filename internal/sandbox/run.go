@@ -269,7 +269,7 @@ func cannotRead(path string, err error) string {
 func (r *run) done(ctx context.Context, started time.Time, o Output, bytes int64) (workflows.ToolResult, error) {
 	out, err := r.a.putLong(ctx, "outputs", r.a.cfg.Format(o), r.in.Inline)
 	return workflows.ToolResult{
-		State: workflows.CallCompleted, Output: out, StdoutBytes: bytes, StartedAt: started, EndedAt: time.Now().UTC(),
+		State: workflows.CallCompleted, Output: out, StdoutBytes: bytes, StartedAt: started, EndedAt: started.Add(time.Since(started)),
 	}, err
 }
 

@@ -176,7 +176,7 @@ func (r *run) talk(ctx context.Context) (workflows.ToolResult, error) {
 		return workflows.ToolResult{}, err
 	}
 	res, err := r.heard(ctx, st, note)
-	res.StartedAt, res.EndedAt = began, time.Now().UTC()
+	res.StartedAt, res.EndedAt = began, began.Add(time.Since(began))
 	return res, err
 }
 

@@ -79,7 +79,12 @@ func Collect(ctx context.Context, c client.Client, namespace string, store *blob
 		return snapshot.Collected{}, err
 	}
 	sessions := control.New(c, &control.Registry{Store: store})
-	now := time.Now()
+	now, err := store.Now(ctx)
+	if err != nil {
+		return snapshot.Collected{}, err
+	}
+	// Whichever clock is behind: what is kept for too long costs nothing.
+	now = earlier(now, time.Now())
 	old := now.Add(-grace)
 	needed := sync.OnceValues(func() (*control.Needed, error) { return sessions.Needed(ctx, now) })
 	files, kept, err := owned.Candidates(ctx, store, old)
@@ -105,6 +110,13 @@ func Collect(ctx context.Context, c client.Client, namespace string, store *blob
 	more, err := owned.Remove(ctx, store, files, old, dry, n)
 	res.Blobs, res.Bytes, res.Kept = res.Blobs+more.Blobs, res.Bytes+more.Bytes, res.Kept+more.Kept
 	return res, err
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // own makes sure that the snapshots in a store are of this namespace's sessions.
