@@ -145,6 +145,12 @@ func TestOutOfMemory(t *testing.T) {
 	sandboxtest.OutOfMemory(t, r.open(t, sandbox.Spec{}))
 }
 
+func TestTooBusy(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *docker.Config) { c.CPUs = sandboxtest.LimitedCPUs })
+	sandboxtest.TooBusy(t, r.open(t, sandbox.Spec{}))
+}
+
 func TestDiskLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *docker.Config) { c.Disk = 20 << 20 })

@@ -70,6 +70,16 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
+func TestTooBusy(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"isolated", "ahead", "bare"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			sandboxtest.TooBusy(t, limited(t, mode, local.Limits{CPUs: sandboxtest.LimitedCPUs}, "processors"))
+		})
+	}
+}
+
 // A command that takes all processes there may be takes no more, and is ended by its
 // time-out and by a stop.
 func TestForkBomb(t *testing.T) {

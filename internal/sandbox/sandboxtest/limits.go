@@ -15,6 +15,7 @@ import (
 const (
 	LimitedMemory = 64 << 20 // bytes
 	LimitedPIDs   = 64
+	LimitedCPUs   = 0.1
 )
 
 // ForkBomb is a command that takes all processes there may be, and waits.
@@ -48,4 +49,25 @@ func TooManyProcesses(t *testing.T, s sandbox.Session) {
 	require.NoError(t, s.Signal(ctx, id, sandbox.SignalStop))
 	require.Equal(t, sandbox.StateCancelled, await(t, s, id).State)
 	require.Equal(t, "kept", run(t, s, "cat kept").Stdout)
+}
+
+// TooBusy runs two commands at once that want a processor each, in a sandbox that has
+// [LimitedCPUs]: together they get no more. On a busy machine they may get less.
+func TooBusy(t *testing.T, s sandbox.Session) {
+	t.Helper()
+	got := run(t, s, `from=${EPOCHREALTIME/./}; for i in 1 2; do timeout 3 bash -c 'while :; do :; done' & done; wait
+to=${EPOCHREALTIME/./}; echo $((to - from)); times`)
+	require.Equal(t, 0, got.ExitCode, got.Stderr)
+	lines := strings.Split(got.Stdout, "\n") // the time that passed; this shell's; its children's
+	require.GreaterOrEqual(t, len(lines), 3, got.Stdout)
+	passed, err := time.ParseDuration(lines[0] + "us")
+	require.NoError(t, err)
+	var used time.Duration
+	for part := range strings.FieldsSeq(lines[2]) {
+		d, err := time.ParseDuration(part)
+		require.NoError(t, err, got.Stdout)
+		used += d
+	}
+	const slack = 300 * time.Millisecond // what a period that has begun may give, and the clocks' grain
+	require.Less(t, used, time.Duration(float64(passed)*LimitedCPUs)+slack, "in %s", passed)
 }
