@@ -255,6 +255,7 @@ func (s *session) backgroundEnded(ctx workflow.Context, b *Background, res ToolR
 		note = b.Why
 	}
 	b.State, b.EndedAt, b.cancel = res.State, workflow.Now(ctx), nil
+	s.st.Unsaved = s.st.Unsaved || b.Wrote
 	if !b.Told {
 		b.News = &EndedExec{Session: b.Session, State: b.State, ExitCode: res.ExitCode, Note: cutText(note, maxShort), Tail: res.Tail}
 	}
@@ -385,11 +386,9 @@ func (s *session) loseBackground(why string) {
 }
 
 // backgroundWrote reports whether a command in the background may have changed
-// the workspace since a moment.
-func (s *session) backgroundWrote(since time.Time) bool {
-	return slices.ContainsFunc(s.st.Background, func(b *Background) bool {
-		return b.Wrote && (b.running() || b.EndedAt.After(since))
-	})
+// files that are not saved.
+func (s *session) backgroundWrote() bool {
+	return s.st.Unsaved || slices.ContainsFunc(s.st.Background, func(b *Background) bool { return b.Wrote && b.running() })
 }
 
 // backgroundHolds reports whether a request's command runs in the background.

@@ -207,6 +207,29 @@ func TestBackgroundEndsAtBoundaries(t *testing.T) {
 	})
 }
 
+// What a command in the background has written is saved with the next turn, also if
+// that writes nothing, and once.
+func TestBackgroundWritesAreSaved(t *testing.T) {
+	t.Parallel()
+	across(t, []int{0, 1, 3}, func(t *testing.T, w *world) {
+		saved := func() int {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.snapshots
+		}
+		w.ask("bg write block a")
+		w.awaitRest(1)
+		w.let("write block a")
+		w.awaitCall("turn-1", workflows.CallCompleted)
+		before := saved()
+		for turn := 2; turn <= 3; turn++ {
+			w.say(fmt.Sprint(100+turn), "ada", "ls")
+			w.awaitRest(turn)
+			require.Equal(t, before+1, saved(), turn)
+		}
+	})
+}
+
 // What became of a command is not known: it is said, and nothing runs again.
 func TestBackgroundUnknown(t *testing.T) {
 	t.Parallel()

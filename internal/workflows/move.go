@@ -17,7 +17,7 @@ func (s *session) move(ctx workflow.Context) {
 	defer func() { s.moving = nil }()
 	old := s.st.Sandbox
 	defer s.askHost()()
-	if old != nil && (s.st.Boundary.Snapshot == "" || s.st.Boundary.Failed != "" || s.backgroundWrote(s.st.SavedAt)) {
+	if old != nil && (s.st.Boundary.Snapshot == "" || s.st.Boundary.Failed != "" || s.backgroundWrote()) {
 		s.snapshot(ctx)
 		if why := s.st.Boundary.Failed; why != "" {
 			s.notice("The session stays on " + s.st.Backend + ": its files could not be saved, so they cannot be moved. " + why)

@@ -95,8 +95,11 @@ type State struct {
 	// the session began with; SavedAt is when.
 	SavedTurn int       `json:"saved_turn,omitempty"`
 	SavedAt   time.Time `json:"saved_at,omitzero"`
-	Usage     Usage     `json:"usage"`
-	Stats     Stats     `json:"stats"`
+	// Unsaved: a command in the background that may have changed files has ended since
+	// the last save began.
+	Unsaved bool  `json:"unsaved,omitempty"`
+	Usage   Usage `json:"usage"`
+	Stats   Stats `json:"stats"`
 	// DayUsage is what people's turns have cost on Day (UTC), by who began them;
 	// Raised are the limits of budgets that approvers have allowed.
 	Day      string           `json:"day,omitempty"`

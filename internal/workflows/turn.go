@@ -440,7 +440,7 @@ func (s *session) endTurn(ctx workflow.Context, state, answer string) {
 // unsaved reports whether the turn has left files to save, or those that could not
 // be saved before.
 func (s *session) unsaved(t *Turn) bool {
-	return t.Wrote || s.backgroundWrote(t.StartedAt) || t.Opened && s.st.Boundary.Failed != ""
+	return t.Wrote || s.backgroundWrote() || t.Opened && s.st.Boundary.Failed != ""
 }
 
 // saveTurn takes the snapshot of the turn's end.
@@ -473,6 +473,8 @@ func (s *session) snapshot(ctx workflow.Context) {
 			WorkflowID: s.id, Sandbox: *s.st.Sandbox, Turn: s.st.Turns, Previous: s.st.Boundary.Snapshot,
 		}).Get(ctx, &res)
 	}
+	unsaved := s.st.Unsaved
+	s.st.Unsaved = false
 	err := take()
 	for !s.missing(err) && notTakenUp(err) {
 		if look, answered := s.checkHost(ctx); !answered || look.Dead {
@@ -481,6 +483,7 @@ func (s *session) snapshot(ctx workflow.Context) {
 		err = take()
 	}
 	if err != nil {
+		s.st.Unsaved = s.st.Unsaved || unsaved
 		s.st.Boundary.Failed = sentenceOf(err)
 		switch {
 		case s.noHost && s.st.Turn == nil: // whoever asked says so
