@@ -148,6 +148,16 @@ deliver() {
 	done
 }
 
+# sweep ends the command's group and sees it go, as far as it does. It makes no process:
+# the command may have left room for none, and then a list of processes is not to be had.
+sweep() {
+	[ -e "$run/group" ] && IFS= read -r was 2>/dev/null <"$run/main" || return 0
+	looks=20000
+	while [ "$looks" -gt 0 ] && kill -s KILL -- "-${was%% *}" 2>/dev/null; do
+		looks=$((looks - 1))
+	done
+}
+
 # freeze halts every process of the command, and those that they were just
 # about to start, and returns when none moves.
 freeze() {
@@ -457,6 +467,7 @@ shared() {
 
 	# What the command left in the background ends with it.
 	tries=20
+	sweep
 	deliver KILL
 	while [ "$tries" -gt 0 ] && [ -n "$(members)" ]; do
 		deliver KILL

@@ -18,8 +18,9 @@ const (
 	LimitedCPUs   = 0.1
 )
 
-// ForkBomb is a command that takes all processes there may be, and waits.
-const ForkBomb = "bomb() { bomb | bomb & sleep 600; }; bomb 2>/dev/null; sleep 600"
+// ForkBomb is a command that takes all processes there may be, and waits: a shell that
+// can start no more ends, so what waits has nothing left to start.
+const ForkBomb = "bomb() { bomb | bomb & sleep 600; }; bomb 2>/dev/null & exec sleep 600"
 
 // OutOfMemory runs a command that takes more than [LimitedMemory] in a sandbox that has
 // that much. It is ended and says why; what watches it is not, and the next one runs.
@@ -43,6 +44,10 @@ func TooManyProcesses(t *testing.T, s sandbox.Session) {
 	got := run(t, s, "sh -c 'for i in $(seq 200); do sleep 600 & done; echo all'")
 	require.NotContains(t, got.Stdout, "all", "nothing more can be started")
 	require.Regexp(t, "(?i)fork", got.Stderr)
+	// What a command has left may still be on its way out when its end is known.
+	eventually(t, "there is room for processes again", func() bool {
+		return run(t, s, "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.1 & done; wait; echo room").Stdout == "room\n"
+	})
 	id := Start(t, s, ForkBomb)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
