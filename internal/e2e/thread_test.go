@@ -76,6 +76,9 @@ func answered(turn int) func(thread) bool {
 func over(turn int) func(thread) bool {
 	return func(th thread) bool {
 		m := th.turn(turn)
+		if strings.HasPrefix(m.Text, "Done") && th.answer(turn).ID == "" {
+			return false // its answer follows the card
+		}
 		return m.ID != "" && !m.has("stop")
 	}
 }
