@@ -13,10 +13,9 @@ import (
 	"github.com/countersign/countersign/internal/workflows"
 )
 
-// What runs unasked runs no program that a repository, or a submodule of it, names:
-// such a command asks, or git is kept from it.
-func TestGitRunsNothingUnasked(t *testing.T) {
-	t.Parallel()
+// confinedRig is a rig with git, whose sandbox confines what runs in it.
+func confinedRig(t *testing.T) *rig {
+	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("needs git")
 	}
@@ -25,6 +24,14 @@ func TestGitRunsNothingUnasked(t *testing.T) {
 	if !r.ref.Isolated {
 		t.Skip("nothing confines commands here, so that git's looks ask")
 	}
+	return r
+}
+
+// What runs unasked runs no program that a repository, or a submodule of it, names:
+// such a command asks, or git is kept from it.
+func TestGitRunsNothingUnasked(t *testing.T) {
+	t.Parallel()
+	r := confinedRig(t)
 	ws, ran := r.ref.WorkspacePath, filepath.Join(r.ref.WorkspacePath, "ran")
 	git := gitIn(t)
 	madeRepository(t, git, ws)
@@ -81,14 +88,7 @@ func TestGitRunsNothingUnasked(t *testing.T) {
 // A directory that only looks like a repository is none to what runs unasked.
 func TestADirectoryIsNoRepository(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git")
-	}
-	r := newRig(t)
-	r.restartWith(policy.Default())
-	if !r.ref.Isolated {
-		t.Skip("nothing confines commands here, so that git's looks ask")
-	}
+	r := confinedRig(t)
 	ws := r.ref.WorkspacePath
 	git := gitIn(t)
 	madeRepository(t, git, ws)
