@@ -228,9 +228,7 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Session,
 		return nil, err
 	}
 	defer done()
-	b.mu.Lock()
-	s, ok := b.sessions[name]
-	b.mu.Unlock()
+	s, ok := b.opened(name)
 	if ok {
 		if err = s.check(ctx); err == nil {
 			return s, s.network.allow(spec.Network, b.cfg.Log)

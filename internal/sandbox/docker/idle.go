@@ -132,9 +132,7 @@ func (b *Backend) known(ctx context.Context, spec sandbox.Spec) (*session, error
 		return nil, err
 	}
 	defer done()
-	b.mu.Lock()
-	s, ok := b.sessions[name]
-	b.mu.Unlock()
+	s, ok := b.opened(name)
 	if ok {
 		return s, nil
 	}
@@ -143,6 +141,14 @@ func (b *Backend) known(ctx context.Context, spec sandbox.Spec) (*session, error
 	}
 	b.keep(s)
 	return s, nil
+}
+
+// opened is the session of a sandbox that was opened here before, if it was.
+func (b *Backend) opened(name string) (*session, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, ok := b.sessions[name]
+	return s, ok
 }
 
 func (b *Backend) keep(s *session) {
