@@ -110,7 +110,7 @@ func TestNotMasked(t *testing.T) {
 		"AKIAlowercase123456", "xoxb-…", "xoxb-your-token-here", "ghp_short", "npm_config_registry=https://r", "hf_hub_download",
 		"PASSWORD=$(pass show db)", `TOKEN="$(evil; rm -rf /)"`, "TOKEN=`cat t`", "TOKEN=$OTHER", "TOKEN=${OTHER}", `export TOKEN="${A}"`,
 		`echo "TOKEN=" ; rm -rf / ; echo "x"`, "TOKEN=;reboot", "TOKEN= reboot now", "--token-file /run/secrets/t", "--password-stdin",
-		"PWD=/work/space ls", "max_tokens=4096", "tokens: 1234567a", "if token == want1234 {", "token := nextToken12()", "token=next()",
+		"PWD=/srv/space ls", "max_tokens=4096", "tokens: 1234567a", "if token == want1234 {", "token := nextToken12()", "token=next()",
 		"the token is what it prints", "Password: ", "password: required", "secret: true", "kubectl get secret db-1", "sort -u a:b", "docker run -u 1000:1000 x",
 		`-H "Authorization: Bearer $TOKEN"`, "Authorization: required", "bearer of good news about something",
 		"-----BEGIN CERTIFICATE-----\n" + line + "\n-----END CERTIFICATE-----", "-----BEGIN PRIVATE KEY-----\nrm -rf /\n-----END PRIVATE KEY-----",
