@@ -17,7 +17,7 @@ import (
 func TestDeployScriptRunsOnce(t *testing.T) {
 	t.Parallel()
 	d := newDev(t, "--without", "worker")
-	script := "echo begun >> deployments\nsleep 2\necho deployed >> deployments\n"
+	script := "echo begun >> deployments\nuntil [ -e go ]; do sleep 0.1; done\necho deployed >> deployments\n"
 	require.NoError(t, os.WriteFile(filepath.Join(d.workspace, "deploy.sh"), []byte(script), 0o644))
 	d.up(t)
 	w := d.worker(t)
@@ -33,6 +33,7 @@ func TestDeployScriptRunsOnce(t *testing.T) {
 	// The worker stands still while the script goes on to its end, and then dies:
 	// nothing between success and its record was done.
 	require.NoError(t, w.cmd.Process.Signal(syscall.SIGSTOP))
+	require.NoError(t, os.WriteFile(filepath.Join(th.workspace(t), "go"), nil, 0o644))
 	await(t, within, "its end is recorded by the harness", func() ([]string, bool) {
 		found, err := filepath.Glob(filepath.Join(d.dir, "sandboxes", "*", "execs", id+"*", "exit"))
 		require.NoError(t, err)
@@ -73,7 +74,7 @@ func TestDrain(t *testing.T) {
 		return gives(asks(id, "shell", `{"command":"`+command+`"}`))
 	}
 
-	f.will(shell("c1", "echo begun >> log; sleep 12; echo ended >> log"), gives(text("the command has ended")))
+	f.will(shell("c1", "echo begun >> log; until [ -e go ]; do sleep 0.1; done; echo ended >> log"), gives(text("the command has ended")))
 	runs := ada.opens(t, "run it")
 	th := ada.sees(t, runs, "the command runs", running(1))
 	await(t, within, "it has begun", func() (string, bool) { s := th.inWorkspace(t, "log"); return s, s != "" })
@@ -111,6 +112,7 @@ func TestDrain(t *testing.T) {
 	require.Equal(t, "asked again", th.answer(1).Text)
 	once(t, th)
 	f.will(gives(text("the command has ended")))
+	require.NoError(t, os.WriteFile(filepath.Join(ada.thread(t, runs).workspace(t), "go"), nil, 0o644))
 	th = ada.sees(t, runs, "the command's turn", answered(1))
 	ran(t, th.calls(1)[0])
 	require.Equal(t, "begun\nended\n", th.inWorkspace(t, "log"), "once")

@@ -61,7 +61,7 @@ func (u *upTo) Write(p []byte) (int, error) {
 // controls it; its output is one stream, and its exit code its own.
 func testTerminal(t *testing.T, b *rig) {
 	s := b.open(t)
-	r := run(t, s, `test -t 0 && test -t 1 && test -t 2 && echo all; stty size; echo problem >&2; echo own >/dev/tty; ls -l /proc/$$/fd | grep -c -- '-> /dev/pts/'; exit 3`, onTerminal)
+	r := run(t, s, `test -t 0 && test -t 1 && test -t 2 && echo all; stty size; echo problem >&2; echo own >/dev/tty; ls -l /proc/$$/fd >fds; grep -c -- '-> /dev/pts/' fds; exit 3`, onTerminal)
 	require.Equal(t, sandbox.StateExited, r.State, r.Stderr)
 	require.Equal(t, 3, r.ExitCode, r.Stderr)
 	lines := strings.Split(r.Stdout, "\r\n")
