@@ -298,8 +298,9 @@ func (s *stack) check() error {
 	return s.alive()
 }
 
-// approvedCommand asks, and then says when it runs, in nanoseconds.
-const approvedCommand = "rm -rf build; date +%s%N"
+// approvedCommand asks, and when it runs says so at once, in nanoseconds: by the shell's
+// own clock (bash 5), as starting a program to tell the time would be measured, too.
+const approvedCommand = "echo ${EPOCHREALTIME/./}000; rm -rf build"
 
 // benchApproval measures from the approval sent to the exec's first byte, which
 // is the time that the command itself printed.

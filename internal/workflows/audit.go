@@ -61,10 +61,22 @@ func (s *session) auditCall(ctx workflow.Context, kind string, c *Call, e audit.
 	s.audit(ctx, e)
 }
 
+// aboutToRun reports whether an approved call is about to run: its vote, its decision and
+// its start are written together, and behind it, where that takes no longer than a
+// look on the worker's own host.
+func (s *session) aboutToRun() bool {
+	if s.draining || s.lost || !s.notStopped() {
+		return false
+	}
+	return slices.ContainsFunc(s.st.Pending, func(a *Approval) bool {
+		return a.Quorum && !a.looked && !a.UnknownRun && s.call(a.CallID) != nil
+	})
+}
+
 // auditLoop writes entries in order until the run drains.
 func (s *session) auditLoop(ctx workflow.Context) {
 	for {
-		_ = workflow.Await(ctx, func() bool { return s.draining || (s.flush && len(s.st.Unwritten) > 0) })
+		_ = workflow.Await(ctx, func() bool { return s.draining || (s.flush && len(s.st.Unwritten) > 0 && !s.aboutToRun()) })
 		if ctx.Err() != nil || s.draining {
 			return
 		}

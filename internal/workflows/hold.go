@@ -112,6 +112,7 @@ func (s *session) verify(ctx workflow.Context, c *Call, a *Approval) {
 		WorkflowID: s.id, Sandbox: sb, Call: c.ToolCall, Running: s.ref(c), Digest: a.Digest, Tier: c.Judgement.Tier, Channel: s.st.Thread.Channel,
 	}
 	res, err := askHere(ctx, sb, s.here.CheckHere, in), error(nil)
+	a.looked = true
 	if res == nil {
 		res = &BindingResult{}
 		err = s.ask(ctx, queue, binding, in, res, s.notStopped)

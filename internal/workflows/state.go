@@ -276,6 +276,8 @@ type Approval struct {
 	// Interactions are those already answered, so that a repeated click after a
 	// continue-as-new gets the same answer.
 	Interactions []string `json:"interactions,omitempty"`
+	// looked: the host has been asked whether what was approved still stands.
+	looked bool
 }
 
 // DecidedApproval is what is kept of a decided request for the session's life.
