@@ -9,7 +9,6 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
-	sdklog "go.temporal.io/sdk/log"
 
 	"github.com/countersign/countersign/internal/config"
 	"github.com/countersign/countersign/internal/config/datadir"
@@ -145,7 +144,7 @@ func dial(ctx context.Context, c *config.Config, log *slog.Logger) (client.Clien
 	if err != nil {
 		return nil, err
 	}
-	options.Logger = sdklog.NewStructuredLogger(log)
+	options.Logger = sdkLogger(log)
 	options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, control.OnServerTime())
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
