@@ -1,6 +1,9 @@
 package policy
 
-import "strings"
+import (
+	"path"
+	"strings"
+)
 
 // runPack judges compressors, which replace their operands.
 func runPack(c *call, _ *spec, p parsed) {
@@ -39,7 +42,12 @@ func runUnzip(c *call, _ *spec, p parsed) {
 	if len(p.operands) > 0 {
 		c.read(p.operands[0], false)
 	}
-	if p.has("-l", "-t", "-v", "-Z", "-p", "-c") {
+	members := p.operands[min(1, len(p.operands)):]
+	switch {
+	case p.has("-p", "-c"):
+		c.printsMembers(members)
+		return
+	case p.has("-l", "-t", "-v", "-Z"):
 		return
 	}
 	dst := lit(".")
@@ -47,6 +55,7 @@ func runUnzip(c *call, _ *spec, p parsed) {
 		dst = d
 	}
 	c.unpack(dst)
+	c.unpackMembers(dst, members)
 }
 
 // unpack judges writing an archive's content below a directory.
@@ -59,10 +68,66 @@ func (c *call) unpack(dst word) {
 	c.raise(Risky, "%s writes whatever names the archive holds, protected ones too", c.by())
 }
 
+// unpackMembers judges writing files of an archive that are named.
+func (c *call) unpackMembers(dst word, members []word) {
+	for _, w := range members {
+		if w.lit && dst.lit {
+			c.write(lit(path.Join(dst.text, w.text)))
+		}
+	}
+}
+
+// printsMembers judges printing files of an archive that are named, or matched by a
+// pattern: what they hold is judged by their names, like that of others.
+func (c *call) printsMembers(members []word) {
+	for _, w := range members {
+		if w.flow.names || c.memberSecret(w.script()) {
+			c.raise(Risky, "%s prints `%s`, which may hold credentials", c.by(), w.show())
+			c.out = flow{secret: true, from: w.show()}
+		}
+	}
+}
+
+// memberSecret reports whether a name inside an archive or a commit, or a pattern for
+// such names, is one of credentials.
+func (c *call) memberSecret(name string) bool {
+	if strings.ContainsAny(name, "*?[") && namesSecret(name) {
+		return true
+	}
+	name = strings.TrimLeft(path.Clean(name), "/")
+	return c.s.secret("/"+name) || c.s.secret(path.Join(c.s.j.env.Workspace, name))
+}
+
+// runSevenZip judges 7z by its command, which comes first.
 func runSevenZip(c *call, _ *spec, _ parsed) {
 	if len(c.args) > 1 && c.args[0].is("l", "t") {
 		c.read(c.args[1], false)
 		return
 	}
 	c.raise(Risky, "%s writes whatever names the archive holds", c.by())
+}
+
+// runAr judges ar: listing reads.
+func runAr(c *call, sp *spec, p parsed) {
+	if len(c.args) == 2 && c.args[0].is("t", "tv", "-t", "-tv") {
+		c.read(c.args[1], false)
+		c.out = flow{}
+		return
+	}
+	runRiskyRun(c, sp, p)
+}
+
+// cpioList are cpio's options with which it lists an archive.
+var cpioList = mustSpec("cpio | | - | -i,--extract -t,--list -v,--verbose -n,--numeric-uid-gid -F,--file:r --quiet")
+
+// runCpio judges cpio: listing reads.
+func runCpio(c *call, sp *spec, p parsed) {
+	for _, w := range c.args {
+		if w.lit && strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "--") && strings.Contains(w.text, "t") && strings.Trim(w.text, "-itvn") == "" || w.is("--list") {
+			c.out = flow{}
+			c.byRole(cpioList, c.parse(cpioList, c.args).operands)
+			return
+		}
+	}
+	runRiskyRun(c, sp, p)
 }

@@ -112,7 +112,7 @@ func (s *scope) arithmElement(array *syntax.Lit) {
 
 func (s *scope) arithmPiece(p piece) {
 	switch {
-	case p.unknown && p.num:
+	case p.unknown && (p.num || p.sum):
 	case p.unknown:
 		s.raise(Risky, "arithmetic evaluates a value that is not known to be a number, which can run commands")
 	default:

@@ -3,6 +3,7 @@ package policy
 import (
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -22,6 +23,7 @@ type call struct {
 	sub      string   // its subcommand, for rules
 	hosts    []string // what it talks to, for rules
 	silent   bool     // a wrapper that adds nothing: no reason of its own
+	deep     bool     // git looks into the repositories inside this one, too
 }
 
 func (c *call) raise(t Tier, format string, args ...any) { c.s.raise(t, format, args...) }
@@ -134,7 +136,9 @@ func (s *scope) assignment(a *syntax.Assign, export bool) {
 		}
 	}
 	if a.Index != nil {
-		v = variable{exported: export, flow: v.flow.with(old.flow)}
+		_, err := strconv.Atoi(v.val)
+		nums := (old.nums || !old.set) && !a.Append && (v.num || v.known && err == nil)
+		v = variable{exported: export, nums: nums, flow: v.flow.with(old.flow)}
 	}
 	v.assoc = old.assoc
 	s.assign(name, v)
@@ -159,11 +163,11 @@ func (s *scope) assignTilde(w *syntax.Word) string {
 	return ""
 }
 
-// arithmIndex judges a subscript on the left of an assignment. For an
-// associative array it is a string, so only what can run matters.
+// arithmIndex judges a subscript on the left of an assignment, or of ${…}. For an
+// associative array it is a string, expanded once, so only what can run matters.
 func (s *scope) arithmIndex(array string, x syntax.ArithmExpr) {
-	w, ok := x.(*syntax.Word)
-	if ok && s.variable(array).assoc && w.Lit() != "" && !strings.ContainsAny(w.Lit(), "[$`") {
+	if w, ok := x.(*syntax.Word); ok && s.variable(array).assoc {
+		s.word(w)
 		return
 	}
 	s.arithm(x)
@@ -306,7 +310,7 @@ func (c *call) runPath(name string) {
 			c.program(c.name)
 			return
 		}
-		c.operand(p)
+		c.script(p)
 	}
 	base := path.Base(path.Clean(name))
 	c.program0, c.byPath = base, true
@@ -369,6 +373,12 @@ func (c *call) operand(p string) {
 	c.s.j.operands = appendOnce(c.s.j.operands, p)
 	c.s.j.heads = appendOnce(c.s.j.heads, p)
 	c.s.touch(p)
+}
+
+// script records a file that the command line runs and that a shell may read.
+func (c *call) script(p string) {
+	c.operand(p)
+	c.s.j.scripts = appendOnce(c.s.j.scripts, p)
 }
 
 // readContent is what a file is known to hold, without judging the reading.

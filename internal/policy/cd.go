@@ -68,11 +68,9 @@ func (s *scope) changeTo(w word) {
 	if !w.lit || w.glob || strings.HasPrefix(w.text, "+") {
 		if w.flat && !s.cwdUnknown {
 			if p := s.resolve(w.path()); len(p) == 1 && s.inWorkspace(p[0]) {
+				anyDir := s.anyOf(w)
 				s.setCwd(p[0])
-				if any := s.resolve(strings.ReplaceAll(w.tmpl, unknownVar, "*")); len(any) > 0 {
-					s.anyDir = any[0]
-				}
-				s.failed = before
+				s.anyDir, s.failed = anyDir, before
 				return
 			}
 		}
@@ -100,6 +98,18 @@ func (s *scope) changeTo(w word) {
 		s.failed = before
 		s.unsure = true
 	}
+}
+
+// anyOf is a pattern for the places that a word that is not known may stand for.
+func (s *scope) anyOf(w word) string {
+	pat := strings.ReplaceAll(w.tmpl, unknownVar, "*")
+	if len(w.roots) == 1 {
+		pat = path.Join(w.roots[0], "*")
+	}
+	if p := s.resolve(pat); len(p) > 0 {
+		return p[0]
+	}
+	return ""
 }
 
 // isDir reports whether a directory is known to be there: by facts, because

@@ -2,11 +2,11 @@ package policy
 
 import "strings"
 
-// endComments ends comments where shells end them: with their line. The parser takes
+// EndComments ends comments where shells end them: with their line. The parser takes
 // a backslash at a comment's end for one that joins two lines, as it does elsewhere,
 // and would read the next command as words of the one before. All that may be a
 // comment counts as one; the second result says whether anything did.
-func endComments(text string) (string, bool) {
+func EndComments(text string) (string, bool) {
 	if !strings.Contains(text, "\\\n") || !strings.Contains(text, "#") {
 		return text, false
 	}

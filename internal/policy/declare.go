@@ -94,7 +94,7 @@ func (s *scope) declClause(d *syntax.DeclClause) {
 	for _, a := range d.Args {
 		if a.Name != nil && assoc {
 			if _, had := s.vars[a.Name.Value]; !had {
-				s.setVar(a.Name.Value, variable{assoc: true})
+				s.setVar(a.Name.Value, variable{assoc: true, nums: true})
 			}
 		}
 		switch {

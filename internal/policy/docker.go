@@ -7,6 +7,11 @@ func runDocker(c *call, _ *spec, _ parsed) {
 	if len(c.args) == 1 && c.args[0].is("--version", "-v", "--help") {
 		return
 	}
+	if c.looks() {
+		c.raise(Risky, "%s looks at containers outside this one", c.by())
+		c.sendsSecrets()
+		return
+	}
 	c.raise(Risky, "%s controls containers outside this one", c.by())
 	for i, w := range c.args {
 		t := w.script()

@@ -61,7 +61,7 @@ func (c *call) runFile(w word, args []word, same bool) {
 		content = c.in
 	case w.lit && !w.glob:
 		for _, p := range c.s.resolve(w.text) {
-			c.operand(p)
+			c.script(p)
 			content = c.s.readContent(p)
 		}
 	}

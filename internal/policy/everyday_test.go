@@ -36,6 +36,23 @@ func lines(t testing.TB, name string) []string {
 	return out
 }
 
+// TestOnCallCommands holds both sides for what people type at an incident: what only
+// looks runs, a look at what is elsewhere takes one person and never two, and what
+// destroys there takes two.
+func TestOnCallCommands(t *testing.T) {
+	t.Parallel()
+	p := policy.Default()
+	list := lines(t, "oncall.tsv")
+	require.GreaterOrEqual(t, len(list), 400)
+	for _, line := range list {
+		want, command, ok := strings.Cut(line, "\t")
+		require.True(t, ok, line)
+		if v := p.Judge(command, sandbox(), policy.Facts{}); v.Tier.String() != want {
+			t.Errorf("%q is %s, want %s: %s", command, v.Tier, want, v.Summary())
+		}
+	}
+}
+
 // TestEverydayCommandsRun holds the other side of the gate: at most 5 % of
 // everyday commands may ask in an isolated sandbox.
 func TestEverydayCommandsRun(t *testing.T) {

@@ -22,6 +22,7 @@ type piece struct {
 	array   bool     // "$@" and kin: several words even when quoted
 	list    []string // the words of a known "$@" or array, each whole
 	alt     string   // when unknown: what it is if a variable is unset
+	sum     bool     // when unknown: a number, or nothing
 	flow    flow
 }
 

@@ -91,8 +91,18 @@ func TestFactsDecideWherePathsLead(t *testing.T) {
 		{"git with another viewer", "git help log", gitConfig("[man \"x\"]\n\tcmd = ./x\n[man]\n\tviewer = x\n"), policy.Risky},
 		{"git help by an option", "git --help log", gitConfig("[help]\n\tformat = web\n"), policy.Risky},
 		{"git in every directory", "for d in */; do (cd \"$d\" && git log -1); done", linked(gitFacts(), "/workspace/x/HEAD", ""), policy.Risky},
+		{"git in every directory, one of which is a repository", "for d in */; do (cd \"$d\" && git status -s); done", inEvery("[core]\n"), policy.Safe},
+		{"git in every directory, one of which has a filter", "for d in */; do (cd \"$d\" && git status -s); done", inEvery(evil), policy.Risky},
+		{"git in every directory below another", "for d in lib/*/; do (cd \"$d\" && git status -s); done", inEvery(evil), policy.Risky},
 		{"git where nothing was looked at", "git diff", policy.Facts{Files: map[string]policy.FileFact{"/workspace/a": {Exists: true}}}, policy.Risky},
 		{"git where nothing is", "git diff", gitFacts(), policy.Safe},
+		{"git beside a repository that it does not look into", "git status", embedded(evil), policy.Safe},
+		{"git into a repository inside", "git describe --always --dirty", embedded("[core]\n"), policy.Safe},
+		{"git into a repository inside with a filter", "git describe --always --dirty", embedded(evil), policy.Risky},
+		{"git's index into a repository inside with a filter", "git diff-index --name-only HEAD", embedded(evil), policy.Risky},
+		{"git told to look into a repository with a filter", "git diff --ignore-submodules=none", embedded(evil), policy.Risky},
+		{"git told not to look into a repository with a filter", "git diff-files --ignore-submodules=dirty", embedded(evil), policy.Safe},
+		{"git into repositories that were not looked at", "git describe --dirty", gitFacts(), policy.Risky},
 		{"a mode that closes a file", "chmod a-x run", policy.Facts{Files: map[string]policy.FileFact{"/workspace/run": {Exists: true}}}, policy.Write},
 		{"a mode that closes a directory", "chmod 644 src", policy.Facts{Files: map[string]policy.FileFact{"/workspace/src": {Exists: true, IsDir: true}}}, policy.Risky},
 		{"a patch that is known", "patch -p1 < fix.diff", policy.Facts{Files: map[string]policy.FileFact{"/workspace/fix.diff": {Exists: true, Head: []byte("--- a/x.go\n+++ b/x.go\n@@ -1 +1 @@\n-a\n+b\n")}}}, policy.Write},
@@ -113,6 +123,42 @@ func withModules(config, text string) policy.Facts {
 		f.Globs["/workspace/.git/modules"+pat+"/config"] = nil
 	}
 	f.Globs["/workspace/.git/modules/*/config"] = []string{config}
+	return f
+}
+
+// embedded are the facts of a repository with another inside, of which it says nothing.
+func embedded(text string) policy.Facts {
+	f := gitFacts("/workspace/lib/.git", "", "/workspace/lib/.git/config", text)
+	f.Files["/workspace/lib/.git"] = policy.FileFact{Exists: true, IsDir: true, Resolved: "/workspace/lib/.git"}
+	for _, name := range []string{"config.worktree", "commondir"} {
+		f.Files["/workspace/lib/.git/"+name] = policy.FileFact{Resolved: "/workspace/lib/.git/" + name}
+	}
+	f.Globs = map[string][]string{"/workspace/*/.git": {"/workspace/lib/.git"}, "/workspace/.[!.]*/.git": nil, "/workspace/*/*/.git": nil}
+	return f
+}
+
+// inEvery are the facts of directories of which two are repositories.
+func inEvery(text string) policy.Facts {
+	f := embedded(text)
+	for _, dir := range []string{"/workspace/x", "/workspace/lib", "/workspace/lib/deep"} {
+		for _, name := range []string{".git", ".git/config", ".git/config.worktree", ".git/commondir", ".git/modules", ".gitmodules", "HEAD"} {
+			p := dir + "/" + name
+			if _, ok := f.Files[p]; !ok {
+				f.Files[p] = policy.FileFact{Resolved: p}
+			}
+		}
+		for _, up := range []string{"/workspace", "/workspace/lib"} {
+			for _, name := range []string{"config", "config.worktree", "commondir"} {
+				p := up + "/.git/modules" + strings.TrimPrefix(dir, up) + "/" + name
+				f.Files[p] = policy.FileFact{Resolved: p}
+			}
+		}
+	}
+	f.Files["/workspace/lib/deep/.git"] = policy.FileFact{Exists: true, IsDir: true, Resolved: "/workspace/lib/deep/.git"}
+	f.Files["/workspace/lib/deep/.git/config"] = policy.FileFact{Exists: true, Resolved: "/workspace/lib/deep/.git/config", Head: []byte(text)}
+	f.Globs["/workspace/*"], f.Globs["/workspace/*/*/*/.git"] = []string{"/workspace/lib"}, nil
+	f.Globs["/workspace/lib/*"], f.Globs["/workspace/lib/*/.git"] = []string{"/workspace/lib/deep"}, []string{"/workspace/lib/deep/.git"}
+	f.Globs["/workspace/lib/*/*/.git"], f.Globs["/workspace/lib/*/*/*/.git"] = nil, nil
 	return f
 }
 
@@ -183,6 +229,18 @@ func TestOperandsAreWhatTheCommandLineRuns(t *testing.T) {
 	} {
 		v := p.Judge(command, sandbox(), policy.Facts{})
 		require.Equal(t, want, v.Operands, command)
+	}
+}
+
+// A shell reads its script while it runs; other programs read what they run whole.
+func TestScriptsAreWhatShellsRead(t *testing.T) {
+	t.Parallel()
+	p := policy.Default()
+	for command, want := range map[string][]string{
+		"bash s.sh": {"/workspace/s.sh"}, "./s.sh": {"/workspace/s.sh"}, ". ./lib.sh": {"/workspace/lib.sh"}, "sh < s.sh": {"/workspace/s.sh"}, "busybox sh s.sh": {"/workspace/s.sh"},
+		"python3 app.py": nil, "make test": nil, "npm test": nil, "awk -f p.awk x": nil,
+	} {
+		require.Equal(t, want, p.Judge(command, sandbox(), policy.Facts{}).Scripts, command)
 	}
 }
 

@@ -113,7 +113,7 @@ func (c *call) findExec(i int, found word) int {
 		switch {
 		case w.is("{}"):
 			f := found
-			f.split = true
+			f.split = j+1 < len(c.args) && c.args[j+1].is("+") // else it is one word
 			ws = append(ws, f)
 		case w.lit && strings.Contains(w.text, "{}"):
 			ws = append(ws, splice(w.text, "{}", found))

@@ -158,6 +158,7 @@ func (c *call) gitConfigArg(w word) {
 // gitCommand judges a subcommand that the table knows.
 func (c *call) gitCommand(sp *spec, p parsed) {
 	c.out = flow{}
+	c.deep = c.looksInside(p)
 	switch {
 	case sp.attr("gitread"):
 		c.gitRead()
@@ -177,16 +178,28 @@ func (c *call) gitCommand(sp *spec, p parsed) {
 			c.raise(Risky, "%s shows merges by `%s`, by which programs of the repository's settings may run", c.by(), w.show())
 		}
 	}
-	if sp.attr("gitcontent") {
-		for _, w := range p.operands {
-			if i := strings.LastIndexByte(w.text, ':'); w.lit && i >= 0 {
-				c.read(lit(w.text[i+1:]), false)
-			} else {
-				c.read(w, false)
-			}
-		}
-	}
+	keys := sp.attr("gitcontent") && c.gitContent(p)
 	c.gitOut(p)
+	if keys {
+		c.out.secret, c.out.from = true, c.name
+	}
+}
+
+// gitContent judges what is shown of files that are named, and reports whether that
+// may hold credentials.
+func (c *call) gitContent(p parsed) bool {
+	keys := false
+	for i, w := range p.operands {
+		if k := strings.LastIndexByte(w.text, ':'); w.lit && k >= 0 {
+			w = lit(w.text[k+1:])
+		}
+		if w.lit && strings.ContainsAny(w.text, "*?[") && (i > 0 || c.sub != "grep") {
+			c.printsMembers([]word{w})
+			keys = keys || c.out.secret
+		}
+		keys = c.read(w, false).secret || keys
+	}
+	return keys
 }
 
 // gitForms are the subcommands that read in some forms and change in others, by
@@ -272,78 +285,6 @@ func gitConfig(c *call, p parsed) {
 	}
 }
 
-// gitOut says what a read command prints.
-func (c *call) gitOut(p parsed) {
-	if c.sub == "rev-parse" && p.has("--show-toplevel") && len(p.hits) == 1 && len(c.s.cwds) == 1 && !c.s.cwdUnknown {
-		if pl := c.s.placeOf(c.s.cwds[0]); pl == placeWorkspace || pl == placeRoot {
-			c.out = literal(c.s.j.env.Workspace + "\n")
-			return
-		}
-	}
-	switch c.sub {
-	case "rev-parse", "merge-base", "symbolic-ref", "branch", "name-rev", "describe", "tag":
-		c.out = flow{class: class{noDash: p.only(append(gitPlain, "--format")...) && p.namesRefs() && c.gitPlainWords(p)}}
-	case "log", "show", "for-each-ref":
-		c.out = flow{class: class{noDash: p.namesCommits()}}
-	case "rev-list":
-		c.out = flow{class: class{noDash: p.only(gitListing...), num: p.has("--count") && p.only(gitListing...)}}
-	case "config":
-		c.out = flow{}
-	}
-	for _, w := range p.operands {
-		c.out.names = c.out.names || c.s.namesKeys(w)
-	}
-}
-
-// namesRefs reports whether a list's format, if any, prints names alone.
-func (p parsed) namesRefs() bool {
-	w, ok := p.value("--format")
-	return !ok || w.is("%(refname)", "%(refname:short)", "%(objectname)")
-}
-
-// namesCommits reports whether a listing prints nothing but hashes.
-func (p parsed) namesCommits() bool {
-	n := 0
-	for _, h := range p.hits {
-		switch {
-		case in(h.names, "--format"), in(h.names, "--pretty"):
-			if h.val == nil || !h.val.is("%H", "%h", "%T", "%P", "format:%H", "format:%h", "tformat:%H", "%(objectname)") {
-				return false
-			}
-			n++
-		case !in(gitListing, h.key()) && !in([]string{"-s", "--no-patch", "-1"}, h.name):
-			return false
-		}
-	}
-	return n > 0
-}
-
-// gitPlain are the options with which the commands that name things print no
-// field that starts with a dash.
-var gitPlain = []string{"--abbrev-ref", "--show-toplevel", "--show-prefix", "--show-cdup", "--git-dir", "--absolute-git-dir", "--git-common-dir", "--is-inside-work-tree", "--is-inside-git-dir",
-	"--is-bare-repository", "--is-shallow-repository", "--short", "--verify", "-q", "--symbolic-full-name", "--show-object-format", "--show-current", "-a", "--all", "-r", "-l", "--tags", "--always", "--long",
-	"--abbrev", "--no-abbrev", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at", "--sort", "--no-color", "--exact-match", "--first-parent", "--match", "--exclude", "--candidates", "--octopus", "--independent", "--is-ancestor", "--fork-point", "--name-only"}
-
-// gitListing are the options with which rev-list prints nothing but numbers or
-// names of commits.
-var gitListing = []string{"--count", "-n", "--max-count", "--skip", "--all", "--since", "--until", "--author", "--committer", "--grep", "--merges", "--no-merges", "--first-parent", "--reverse", "--branches", "--tags", "--remotes", "--not", "--max-parents", "--min-parents", "--topo-order", "--date-order", "--no-walk", "--abbrev-commit"}
-
-// gitPlainWords reports whether the operands, which git may print as they are,
-// start with no dash.
-func (c *call) gitPlainWords(p parsed) bool {
-	for _, w := range append(c.args[:len(c.args):len(c.args)], p.operands...) {
-		if w.is("--") || w.split && !w.noDash && !w.num {
-			return false
-		}
-	}
-	for _, w := range p.operands {
-		if w.mayBeOption() || strings.ContainsAny(w.text, " \t\n") {
-			return false
-		}
-	}
-	return true
-}
-
 // gitRead judges git's read commands, which run with hooks, pagers, fsmonitor
 // and external diff switched off.
 func (c *call) gitRead() {
@@ -362,153 +303,4 @@ func (c *call) gitRead() {
 		}
 	}
 	c.gitSettings()
-}
-
-// gitChange judges the subcommands that change something.
-func (c *call) gitChange(sub string) {
-	has := func(names ...string) bool {
-		for _, w := range c.args {
-			if w.is(names...) {
-				return true
-			}
-			for _, n := range names {
-				if w.lit && strings.HasPrefix(n, "--") && strings.HasPrefix(w.text, n+"=") {
-					return true
-				}
-				// A cluster of short options, or an abbreviation.
-				if w.lit && len(n) == 2 && len(w.text) > 2 && w.text[0] == '-' && w.text[1] != '-' && strings.Contains(w.text, n[1:]) {
-					return true
-				}
-				if w.lit && strings.HasPrefix(n, "--") && len(w.text) > 4 && strings.HasPrefix(n, w.text) {
-					return true
-				}
-			}
-		}
-		return false
-	}
-	switch sub {
-	case "push":
-		c.gitPush(has)
-	case "commit":
-		c.raise(Risky, "%s runs the repository's hooks", c.by())
-	case "fetch", "pull", "clone", "ls-remote", "remote-update":
-		c.raise(Risky, "%s talks to another machine", c.by())
-		c.gitRemoteArgs(has)
-		if sub == "clone" {
-			c.gitClone()
-		}
-		c.out = flow{net: true, from: c.name}
-	case "checkout", "switch":
-		if c.gitNewBranch(sub) {
-			return
-		}
-		c.raise(Risky, "%s changes the working tree and may throw changes away", c.by())
-	case "reset", "restore", "clean", "rm", "revert", "merge", "rebase", "cherry-pick", "am", "apply", "stash":
-		c.raise(Risky, "%s changes the working tree and may throw changes away", c.by())
-		if has("--exec", "-x") {
-			c.suspicious(append(lits(c.name), c.args...))
-		}
-	case "gc", "prune", "repack", "update-ref", "filter-branch", "filter-repo", "replace":
-		c.raise(Risky, "%s rewrites or throws away history", c.by())
-		c.suspicious(append(lits(c.name), c.args...))
-	case "send-email", "request-pull", "daemon", "instaweb", "svn", "p4":
-		c.raise(Risky, "%s talks to other machines", c.by())
-	default:
-		c.raise(Risky, "%s is not a git command that the policy knows", c.by())
-		c.suspicious(append(lits(c.name), c.args...))
-	}
-}
-
-// gitNewBranch judges checkout -b and switch -c with nothing but a name: they
-// change no file of the working tree, and run the repository's post-checkout
-// hook, which is the workspace's own code.
-func (c *call) gitNewBranch(sub string) bool {
-	args := c.args
-	if len(args) > 0 && args[0].is("-q", "--quiet") {
-		args = args[1:]
-	}
-	flag := map[string]string{"checkout": "-b", "switch": "-c"}[sub]
-	if len(args) != 2 || !args[0].is(flag) && !(sub == "switch" && args[0].is("--create")) || !args[1].lit || !branchName(args[1].text) {
-		return false
-	}
-	c.gitRead()
-	c.raise(Write, "%s makes the branch `%s`", c.by(), args[1].show())
-	return true
-}
-
-// branchName reports whether a word is a plain name of a branch.
-func branchName(t string) bool {
-	return t != "" && len(t) <= 200 && t[0] != '-' && t[0] != '.' && !strings.Contains(t, "..") && !strings.Contains(t, "//") && !strings.HasSuffix(t, "/") &&
-		strings.Trim(t, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-#+") == ""
-}
-
-func (c *call) gitRemoteArgs(has func(...string) bool) {
-	if has("--upload-pack", "-u", "--receive-pack", "--exec") {
-		c.raise(Risky, "%s runs a command given by an option", c.by())
-	}
-	for _, w := range c.args {
-		t := w.script()
-		if strings.HasPrefix(t, "ext::") {
-			c.raise(Risky, "%s runs the command in its address", c.by())
-			c.s.worst(strings.TrimPrefix(t, "ext::"), c.by())
-		}
-		if _, v, ok := strings.Cut(t, "="); ok && (strings.HasPrefix(t, "--upload-pa") || strings.HasPrefix(t, "--receive-pa") || strings.HasPrefix(t, "--exec") || strings.HasPrefix(t, "--config") || strings.HasPrefix(t, "-c")) {
-			c.s.worst(v, c.by())
-		}
-		if strings.Contains(t, "://") || strings.Contains(t, "@") {
-			c.host(w)
-		}
-	}
-}
-
-// gitClone remembers that what it makes was downloaded.
-func (c *call) gitClone() {
-	var ops []word
-	for i := 0; i < len(c.args); i++ {
-		w := c.args[i]
-		if w.is("-b", "--branch", "--depth", "-o", "--origin", "-c", "--config", "-j", "--jobs", "--filter", "--reference", "--template", "-u", "--upload-pack", "--separate-git-dir") {
-			i++
-			continue
-		}
-		if w.lit && strings.HasPrefix(w.text, "-") {
-			continue
-		}
-		ops = append(ops, w)
-	}
-	if len(ops) == 0 {
-		return
-	}
-	dst := ""
-	if len(ops) > 1 {
-		dst = ops[1].text
-		c.write(ops[1])
-	} else if ops[0].lit {
-		u := strings.TrimSuffix(strings.TrimRight(ops[0].text, "/"), ".git")
-		dst = u[strings.LastIndexAny(u, "/:")+1:]
-	}
-	if dst == "" {
-		return
-	}
-	for _, p := range c.s.resolve(dst) {
-		c.s.setFile(p, flow{net: true, from: "git clone"}, false)
-	}
-}
-
-// gitPush judges push: forcing, deleting and mirroring cannot be undone by us.
-func (c *call) gitPush(has func(...string) bool) {
-	c.raise(Risky, "%s changes another machine", c.by())
-	c.gitRemoteArgs(has)
-	if has("--force", "-f", "--force-with-lease", "--force-if-includes", "--mirror", "--delete", "-d", "--prune") {
-		c.raise(Critical, "%s overwrites or deletes what others have", c.by())
-	}
-	for _, w := range c.args {
-		if w.lit && (strings.HasPrefix(w.text, "+") || (strings.HasPrefix(w.text, ":") && len(w.text) > 1)) {
-			c.raise(Critical, "%s overwrites or deletes `%s` for others", c.by(), strings.TrimLeft(w.text, "+:"))
-		}
-	}
-	for _, w := range c.args {
-		if w.flow.secret {
-			c.raise(Critical, "%s sends out what `%s` read, which may hold credentials", c.by(), w.flow.from)
-		}
-	}
 }

@@ -17,8 +17,9 @@ func (c *call) gitSettings() {
 		return
 	}
 	if s.anyDir != "" {
-		c.gitInside(s.anyDir + "/.git")
-		c.gitInside(s.anyDir + "/*/.git")
+		for _, below := range []string{"/.git", "/*/.git", "/*/*/.git"} {
+			c.gitInside(s.anyDir + below)
+		}
 	}
 	for _, cwd := range s.cwds {
 		for dir := cwd; s.inWorkspace(dir) || dir == s.j.env.Workspace; dir = path.Dir(dir) {
@@ -37,6 +38,9 @@ func (c *call) repository(dir string) bool {
 	found := c.gitDirSettings(dot)
 	modules := c.gitModules(dir)
 	c.gitSubmodules(dir)
+	if c.deep {
+		c.gitEmbedded(dir)
+	}
 	switch {
 	case f.Exists && !f.IsDir:
 		if to, ok := gitDirOf(dir, f); !ok || !in(modules, to) || !c.gitDirSettings(to) {
@@ -93,7 +97,8 @@ const moduleDepth = 4
 
 // gitSubmodules judges the settings of the submodules of a repository: what looks at
 // its tree looks at theirs, too, with the programs that they name. One that was added
-// without a word in .gitmodules, with its repository inside it, is not found.
+// without a word in .gitmodules, with its repository inside it, is left alone: the exec
+// sets diff.ignoreSubmodules, which those that are named there may override.
 func (c *call) gitSubmodules(dir string) {
 	modules := path.Join(dir, ".git/modules")
 	if f := c.gitFact(modules); f.Resolved != "" && f.Resolved != modules {
@@ -125,6 +130,33 @@ func (c *call) gitSubmodules(dir string) {
 	}
 }
 
+// looksInside reports whether a command looks into the repositories inside its own
+// although it is told by settings to leave them alone.
+func (c *call) looksInside(p parsed) bool {
+	for _, w := range p.values("--ignore-submodules") {
+		if !w.is("dirty", "all") {
+			return true
+		}
+	}
+	switch c.sub {
+	case "diff-index", "diff-files":
+		return !p.has("--ignore-submodules")
+	case "describe":
+		return p.has("--dirty", "--broken")
+	}
+	return false
+}
+
+// gitEmbedded judges the settings of the repositories inside one, whether or not it
+// speaks of them, as far down as they usually are.
+func (c *call) gitEmbedded(dir string) {
+	for _, pat := range []string{"/*/.git", "/.[!.]*/.git", "/*/*/.git"} {
+		for _, p := range c.gitFound(dir + pat) {
+			c.gitSubmodule(path.Dir(p), path.Join(dir, ".git/modules"))
+		}
+	}
+}
+
 // gitSubmodule judges the settings of a submodule whose files lie in dir.
 func (c *call) gitSubmodule(dir, modules string) {
 	dot := path.Join(dir, ".git")
@@ -151,14 +183,27 @@ func gitDirOf(dir string, f FileFact) (string, bool) {
 	return path.Clean(to), ok
 }
 
-// gitInside judges working in any of some directories, one of which may be a
-// repository of its own.
+// gitInside judges working in any of some directories, of which those that a pattern
+// finds are repositories of their own.
 func (c *call) gitInside(pat string) {
+	for _, p := range c.gitFound(pat) {
+		c.repository(path.Dir(p))
+	}
+}
+
+// gitFound are the repositories that a pattern finds.
+func (c *call) gitFound(pat string) []string {
 	j := c.s.j
 	j.globs = appendOnce(j.globs, pat)
-	if list, ok := j.facts.Globs[pat]; j.facts.Files != nil && (!ok || len(list) > 0) {
-		c.raise(Risky, "%s may work in repositories inside this one, whose settings are not looked at", c.by())
+	list, ok := j.facts.Globs[pat]
+	if !ok && j.facts.Files != nil {
+		c.raise(Risky, "%s may work in repositories inside this one, which could not be looked at", c.by())
 	}
+	out := make([]string, len(list))
+	for i, p := range list {
+		out[i] = path.Clean(p)
+	}
+	return out
 }
 
 // moduleConfigs judges the settings that a pattern matches.

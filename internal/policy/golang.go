@@ -124,7 +124,7 @@ func runGoBuild(c *call, sp *spec, p parsed) {
 		if p.has("-f", "-json") {
 			c.out.noDash = false
 		}
-		if p.has("-export", "-compiled") {
+		if p.has("-export", "-compiled", "-u", "-versions") { // it compiles, or downloads what a build does
 			c.build()
 		}
 		if p.has("-m") && len(p.operands) > 0 && !p.operands[0].is("all") && strings.Contains(p.operands[0].text, "@") {

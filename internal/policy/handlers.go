@@ -12,7 +12,7 @@ func handlers() map[string]func(*call, *spec, parsed) {
 	return map[string]func(*call, *spec, parsed){
 		"cat": runCat, "xmllint": runXmllint, "tr": runTr, "decode": runDecode, "hex": runHex, "rev": runRev, "grep": runGrep, "jq": runJq, "yq": runYq, "gofmt": runGofmt, "mktemp": runMktemp,
 		"tee": runTee, "cp": runCp, "mv": runMv, "install": runInstall, "ln": runLn, "rm": runRm, "delete": runDelete, "chmod": runChmod, "owner": runOwner,
-		"split": runSplit, "csplit": runCsplit, "patch": runPatch, "dd": runDd, "pack": runPack, "zip": runZip, "unzip": runUnzip, "sevenzip": runSevenZip, "objwrite": runObjWrite,
+		"split": runSplit, "csplit": runCsplit, "patch": runPatch, "dd": runDd, "pack": runPack, "zip": runZip, "unzip": runUnzip, "sevenzip": runSevenZip, "ar": runAr, "cpio": runCpio, "objwrite": runObjWrite,
 		"sed": runSed, "awk": runAwk, "find": runFind, "tar": runTar, "risky-run": runRiskyRun, "pager": runPager, "date": runDate, "ps": runPs, "printenv": runPrintenv, "risky": runRiskyRead,
 		"wrap": runWrap, "coverwrap": runCoverWrap, "envlist": runEnvList, "gotestsum": runGotestsum, "golangci": runGolangci, "sphinx": runSphinx, "env": runEnv, "busybox": runBusybox, "xargs": runXargs, "watch": runWatch, "flock": runFlock, "script": runScriptCmd, "parallel": runParallel, "strings": runStrings,
 		"sudo": runSudo, "su": runSu, "trace": runTrace, "riskywrap": runRiskyWrap, "escape": runEscape, "shell": runShell, "ssh": runSSH, "tmux": runTmux, "envrun": runEnvRun, "at": runAt,

@@ -205,7 +205,7 @@ func (j *judge) readable(text string) bool {
 	if unseen(text) {
 		j.raise(0, Risky, "the command holds characters that do not show or look like others")
 	}
-	if _, found := endComments(text); found {
+	if _, found := EndComments(text); found {
 		j.raise(0, Risky, joined)
 	}
 	if padded(text) {
@@ -221,7 +221,7 @@ func (j *judge) verdict(text string) Verdict {
 		j.raise(0, Risky, "the command is too long to be shown whole")
 	}
 	v := Verdict{
-		Tier: j.tier, Reasons: j.reasons, Operands: sorted(j.operands), Paths: sorted(j.paths),
+		Tier: j.tier, Reasons: j.reasons, Operands: sorted(j.operands), Scripts: sorted(j.scripts), Paths: sorted(j.paths),
 		EnvChanges: j.changes, Display: show, Displayable: whole, PackageInstall: j.install,
 	}
 	for i := range v.Reasons {

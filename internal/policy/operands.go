@@ -251,6 +251,9 @@ func (c *call) look(w word, deep, list bool) flow {
 	out := flow{known: true}
 	for _, p := range paths {
 		s.touch(p)
+		if list && openFiles(p) {
+			continue // how many there are, and of which kind
+		}
 		out = out.and(s.readFile(p, deep))
 	}
 	if out.silent() {

@@ -95,6 +95,11 @@ func (c *call) toolUnknown(w word, operand bool) {
 
 // runYq judges yq's program: it may load files and read the environment.
 func runYq(c *call, _ *spec, p parsed) {
+	if p.has("-i") {
+		for _, w := range p.operands[min(1, len(p.operands)):] {
+			c.write(w)
+		}
+	}
 	for _, w := range p.operands {
 		t := w.script()
 		for _, f := range []string{"load", "load_str", "load_xml", "load_props", "load_base64", "env", "strenv", "envsubst", "system"} {

@@ -18,6 +18,7 @@ type variable struct {
 	set      bool // assigned in this command
 	exported bool
 	assoc    bool     // declared here as an associative array
+	nums     bool     // an array without elements, or all of whose elements are numbers
 	list     []string // a known array's elements
 	flow     flow
 }
@@ -68,7 +69,7 @@ func (s *scope) param(p *syntax.ParamExp, quoted bool) piece {
 	}
 	name := p.Param.Value
 	if p.Index != nil && !isAll(p.Index) {
-		s.arithm(p.Index)
+		s.arithmIndex(name, p.Index)
 	}
 	if p.Excl {
 		return s.indirect(p, unknown)
@@ -85,7 +86,7 @@ func (s *scope) param(p *syntax.ParamExp, quoted bool) piece {
 		v = s.position(n)
 	}
 	if p.Index != nil {
-		v = variable{class: v.class, flow: v.flow}
+		v = variable{class: v.class, nums: v.nums, flow: v.flow}
 	}
 	switch {
 	case p.Length:
@@ -101,7 +102,7 @@ func (s *scope) param(p *syntax.ParamExp, quoted bool) piece {
 	if v.known && s.j.charge(len(v.val)) {
 		return piece{text: v.val, quoted: quoted, value: true, flow: v.flow}
 	}
-	unknown.class, unknown.flow = v.class, v.flow
+	unknown.class, unknown.flow, unknown.sum = v.class, v.flow, v.nums
 	return unknown
 }
 
@@ -268,7 +269,7 @@ func (s *scope) defaulted(p *syntax.ParamExp, v variable, arg word, out piece) p
 		}
 		out.noDash = v.noDash && !strings.HasPrefix(arg.text, "-")
 		if _, err := strconv.Atoi(arg.text); err == nil {
-			out.num = v.num
+			out.num, out.sum = v.num, v.nums
 		}
 	}
 	return out

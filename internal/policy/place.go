@@ -204,6 +204,9 @@ func (s *scope) protected(rel string) bool {
 
 // secret says whether reading a path gives away credentials.
 func (s *scope) secret(p string) bool {
+	if c := withoutCopy(p); c != p {
+		return s.secret(c)
+	}
 	base := path.Base(p)
 	if strings.HasPrefix(base, ".env.") && !in([]string{".env.example", ".env.sample", ".env.template", ".env.dist"}, base) {
 		return true
@@ -223,6 +226,19 @@ func (s *scope) secret(p string) bool {
 		return keysInside(p[len(s.j.env.Workspace):])
 	}
 	return s.placeOf(p) == placeKeys
+}
+
+// copyEnds are what the names of copies and packed files end in.
+var copyEnds = []string{".gz", ".bz2", ".xz", ".zst", ".lz4", ".lzma", ".Z", ".br", ".bak", ".old", ".orig", ".save", ".swp", "~"}
+
+// withoutCopy is the name of the file that one is a copy of, by its own name.
+func withoutCopy(p string) string {
+	for _, end := range copyEnds {
+		if c, ok := strings.CutSuffix(p, end); ok && c != "" && !strings.HasSuffix(c, "/") {
+			return c
+		}
+	}
+	return p
 }
 
 // keysInside reports whether a path below the workspace is one where programs keep
@@ -255,6 +271,12 @@ func procSecret(p string) bool {
 		}
 	}
 	return false
+}
+
+// openFiles reports whether a path is where a process's open files are listed.
+func openFiles(p string) bool {
+	ok, _ := path.Match("/proc/*/fd", p)
+	return ok
 }
 
 func in(list []string, s string) bool {

@@ -48,12 +48,21 @@ func runRemote(c *call, _ *spec, _ parsed) {
 	if c.checksHere() {
 		return
 	}
-	c.raise(Risky, "%s acts on machines or services elsewhere", c.by())
 	if len(c.args) > 0 {
 		c.sub = c.args[0].text
 	}
-	c.destructive()
 	c.sendsIn()
+	if c.looks() {
+		c.raise(Risky, "%s looks at machines or services elsewhere", c.by())
+		c.sendsSecrets()
+		for _, w := range c.args {
+			c.remoteFile(w)
+		}
+		c.out = flow{net: true, from: c.name}
+		return
+	}
+	c.raise(Risky, "%s acts on machines or services elsewhere", c.by())
+	c.destructive()
 	for i, w := range c.args {
 		if w.is("--") && i+1 < len(c.args) {
 			c.s.run(c.args[i+1:], c.in, runOpts{noFuncs: true, noShell: true})
@@ -104,12 +113,19 @@ func (c *call) remoteWord(i int, w word) {
 		c.raise(Critical, "%s %s changes what runs elsewhere, and may replace or destroy it", c.by(), w.text)
 	case w.is("scale") && c.argHas("--replicas=0"):
 		c.raise(Critical, "%s stops what runs elsewhere", c.by())
-	case w.lit && (strings.HasPrefix(t, "file://") || strings.HasPrefix(t, "fileb://")):
-		c.sendsFile(lit(t[strings.Index(t, "://")+3:]))
 	case w.is("cp", "mv", "sync", "put", "upload") && i+1 < len(c.args):
 		c.sendsFile(c.args[i+1])
 	case strings.Contains(t, "privileged") && !strings.Contains(t, "false"), strings.Contains(t, "hostPID"), strings.Contains(t, "hostPath"):
 		c.raise(Forbidden, "%s starts a container that controls the host", c.by())
+	}
+	c.remoteFile(w)
+}
+
+// remoteFile judges a word that names a file to send, or an address.
+func (c *call) remoteFile(w word) {
+	t := w.script()
+	if w.lit && (strings.HasPrefix(t, "file://") || strings.HasPrefix(t, "fileb://")) {
+		c.sendsFile(lit(t[strings.Index(t, "://")+3:]))
 	}
 	if strings.Contains(t, "169.254.169.254") {
 		c.raise(Critical, "%s asks the cloud's metadata service, which gives out credentials", c.by())
@@ -257,6 +273,9 @@ func runKillers(c *call, _ *spec, _ parsed) {
 }
 
 func runHostSet(c *call, _ *spec, _ parsed) {
+	if c.showsHost() {
+		return
+	}
 	c.raise(Risky, "%s looks at or changes the machine's settings", c.by())
 }
 
@@ -349,7 +368,7 @@ func runOpenssl(c *call, _ *spec, _ parsed) {
 		}
 		c.out = c.in.unread()
 		c.out.opaque, c.out.from = dec, c.name
-	case sub.is("dgst", "md5", "sha1", "sha256", "sha512", "x509", "asn1parse", "crl", "verify", "crl2pkcs7"):
+	case sub.is("dgst", "md5", "sha1", "sha256", "sha512", "x509", "asn1parse", "crl", "verify", "crl2pkcs7", "pkcs7"), sub.is("req") && c.argHas("-noout") && !c.argHas("-new", "-newkey", "-x509", "-key", "-keyout", "-out"):
 		for _, w := range rest {
 			if w.lit && !strings.HasPrefix(w.text, "-") {
 				c.read(w, false)

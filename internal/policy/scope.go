@@ -35,6 +35,7 @@ type judge struct {
 	trying   bool // judging a command with values that its words may have
 	reasons  []Reason
 	operands []string
+	scripts  []string // of the operands
 	paths    []string
 	touched  []string // every path named, in order, with repetitions
 	globs    []string
@@ -235,7 +236,7 @@ func (s *scope) merge(o *scope) {
 		if !ok {
 			old = s.variable(k)
 		}
-		n := variable{set: true, exported: old.exported || v.exported, assoc: old.assoc && v.assoc, flow: old.flow.with(v.flow)}
+		n := variable{set: true, exported: old.exported || v.exported, assoc: old.assoc && v.assoc, nums: old.nums && v.nums, flow: old.flow.with(v.flow)}
 		n.class = old.asClass().meet(v.asClass())
 		s.vars[k] = n
 	}

@@ -57,7 +57,7 @@ func (s *scope) runScript(text string, o scriptOpts) flow {
 	if unseen(text) {
 		s.raise(Risky, "the script that %s runs holds characters that do not show", o.what)
 	}
-	if _, found := endComments(text); found {
+	if _, found := EndComments(text); found {
 		s.raise(Risky, "in the script that %s runs, "+joined, o.what)
 	}
 	saved := sub.src
@@ -168,7 +168,7 @@ func (p *Policy) parse(text string, lang Shell) (*syntax.File, error) {
 		}
 		parser = syntax.NewParser(syntax.Variant(v))
 	}
-	text, _ = endComments(text)
+	text, _ = EndComments(text)
 	f, err := parser.Parse(strings.NewReader(text), "")
 	pool.Put(parser)
 	return f, err

@@ -56,7 +56,7 @@ func (c *call) otherShell(w word) {
 func (c *call) shellInput(lang Shell, args []word) {
 	in := c.in
 	if in.file != "" {
-		c.operand(in.file)
+		c.script(in.file)
 		if f := c.s.readContent(in.file); !in.known {
 			in.text, in.known, in.net, in.from = f.text, f.known, in.net || f.net, orElse(in.from, f.from)
 		}

@@ -10,7 +10,7 @@ const goTable = `
 build | build single silent | v* |` + goBuildFlags + `
 vet | build single gonew | v* |` + goBuildFlags + ` -vettool:x -c: -fix! -diff -atomic -bool -buildtags -copylocks -nilfunc -printf -shadow -structtag -unusedresult -all
 test | build single gotest | v* |` + goBuildFlags + ` -args -c -exec:x -i -list: -run: -skip: -bench: -benchmem -benchtime: -blockprofile:w -blockprofilerate: -count: -coverprofile:w -cpu: -cpuprofile:w -failfast -fuzz: -fuzztime: -fuzzminimizetime: -memprofile:w -memprofilerate: -mutexprofile:w -mutexprofilefraction: -outputdir:w -parallel: -short -shuffle: -timeout: -trace:w -vet: -artifacts -fullpath -test.v -test.run: -update!
-list | single golist nodash | v* |` + goBuildFlags + ` -f: -m -u! -versions! -deps -test -e -find -compiled -export -retracted -reuse:!
+list | single golist nodash | v* |` + goBuildFlags + ` -f: -m -u -versions -deps -test -e -find -compiled -export -retracted -reuse:!
 fmt | single gofmtpkgs silent | v* | -n -x -mod:
 doc | single | v* | -all -c -cmd -short -src -u -C:! -http!
 env | single goenv nodash | v* | -json -w! -u! -changed

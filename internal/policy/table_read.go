@@ -81,12 +81,14 @@ ps | mild names ps nodashdash | v* | -a -A -e -f -F -l -j -N -d -u: -U: -p: -t: 
 pgrep pidof | mild names num | n* | -d,--delimiter: -l,--list-name -a,--list-full -v,--inverse -w,--lightweight -c,--count -f,--full -g,--pgroup: -G,--group: -i,--ignore-case -n,--newest -o,--oldest -P,--parent: -s,--session: -t,--terminal: -u,--euid: -U,--uid: -x,--exact -h,--help -V,--version -q
 pstree | mild names | n* | -a -c -h -l -n -p -s -u -A -U
 top htop | mild batch names | - | -b -n: -d: -p: -u: -o: -c -H -i -w: -1
-vmstat iostat mpstat | mild names | v* | -a -d -s -S: -w -x -k -m -h
+pidstat | mild names | v* | -p: -r -u -d -w -t -h -H -l -s -R -v -C: -G: -T: -I
+sar | mild names | v* | -A -b -B -d -F -h -H -p -q -r -R -S -t -u -v -w -W -y -z -n: -P: -I: -f:r -s: -e: -i: -j: -m:
+vmstat iostat mpstat | mild names | v* | -a -d -s -S: -w -x -k -m -h -z -y -t -N -P: -c -n -u -A -I: --human --pretty --dec:
 lsof | mild names exact | n* | -n -P -i? -nP -Pn -p: -u: -c: -t -a -l -b -w -U -d: -s? -sTCP? -sUDP? -iTCP -iUDP -F? -R -h -v
 journalctl | full | n* | --no-pager -n,--lines? -r,--reverse -u,--unit: --user-unit: -p,--priority: -S,--since: -U,--until: -g,--grep: -k,--dmesg -b,--boot? -o,--output: -x,--catalog -q,--quiet --utc -a,--all -e,--pager-end -t,--identifier: --system --user --no-hostname --list-boots --disk-usage -N,--fields -F,--field: -f,--follow --no-full --no-tail -h,--help --version --vacuum-size:! --vacuum-time:! --vacuum-files:! --rotate! --flush! --sync! --relinquish-var! --smart-relinquish-var! --setup-keys! --update-catalog! --file:! -D,--directory:! --root:! --image:! -M,--machine:! --cursor-file:!
 csvcut csvgrep csvlook csvstat csvsort csvjoin csvstack csvclean csvformat csvjson | mild | r* | -n,--names -c,--columns: -C,--not-columns: -d,--delimiter: -t,--tabs -q,--quotechar: -e,--encoding: -H,--no-header-row -S,--skipinitialspace -l,--linenumbers -m,--match: -r,--regex: -i,--invert-match -I,--no-inference --max-rows: --max-columns: --max-column-width: -f,--file:r --json --csv --count --unique --nulls --min --max --sum --mean --median --stdev --freq --outer --left --right -T,--out-tabs -D,--out-delimiter: -v,--verbose -h,--help --version
 lscpu lsblk lsmem lspci lsusb lsmod lsns lsipc lslogins lsattr findmnt | mild names | n* | -a,--all -b,--bytes -J,--json -e,--extended? -p,--parse? -f -o,--output: -l,--list -n,--noheadings -t -d -x,--hex -v -i -P -u: -c: -h --help -V,--version -k -m -s -R
-dmesg | risky | - |
+dmesg | mild names | - | -T,--ctime -t,--notime -k,--kernel -u,--userspace -l,--level: -f,--facility: -x,--decode -r,--raw -L,--color? -P,--nopager -e,--reltime -d,--show-delta -w,--follow -W,--follow-new --since: --until: --time-format: -J,--json -S,--syslog -s,--buffer-size: -h,--help -V,--version
 printenv | raw printenv | v* |
 getconf | mild names nodash | n* | -a -v:
 getent | mild names | n* | -s,--service: -i,--no-idn
@@ -94,6 +96,7 @@ locale localectl | mild names | n* | -a,--all-locales -m,--charmaps -c,--categor
 which whereis | mild names nodash | n* | -a,--all -b -m -s -i,--read-alias --skip-alias --skip-dot --skip-tilde --show-dot --show-tilde --tty-only
 tree | names | R* | -a -d -l -f -x -L: -R -P: -I: --matchcase --prune --noreport --charset: --filelimit: -q -N -Q -p -u -g -s -h --si --du -D -F --timefmt: --inodes --device -v -t -c -U -r --dirsfirst --filesfirst --sort: -i -A -S -n -C -X -J -H: -T: --nolinks --gitignore --gitfile:r --infofile:r --info --fromfile --metafirst -o:w --help --version -E --ignore-case --hintro: --houtro:
 zcat gzcat bzcat xzcat lzcat zstdcat lz4cat | mild lines | r* | -f,--force -q,--quiet -v,--verbose -l,--list -t,--test
+zipinfo | mild names | n* | -1 -2 -s -m -l -v -h -t -T -z -M
 zgrep zegrep zfgrep bzgrep xzgrep | mild grep lines | v* | -i -n -v -c -l -L -h -H -o -w -x -E -F -e:n -A: -B: -C: -m: -q -s
 cksfv crc32 | mild nodash | r* | -q
 nm | full | r* | -a,--debug-syms -A,-o,--print-file-name -B -C,--demangle? --no-demangle -D,--dynamic -e -f,--format: -g,--extern-only -j,--just-symbols -l,--line-numbers -n,--numeric-sort -p,--no-sort -P,--portability -r,--reverse-sort --plugin:! -S,--print-size -s,--print-armap --quiet --size-sort --special-syms --synthetic -t,--radix: --target: -u,--undefined-only -U,--defined-only -W,--no-weak -h,--help -V,--version
@@ -101,7 +104,7 @@ objdump | mild | r* | -a,--archive-headers -f,--file-headers -p,--private-header
 readelf | mild | r* | -a,--all -h,--file-header -l,--program-headers,--segments -S,--section-headers,--sections -g -t -e,--headers -s,--syms,--symbols --dyn-syms -n,--notes -r,--relocs -u -d,--dynamic -V,--version-info -A -c -D -x: -p: -W,--wide -C,--demangle? -w?
 size | mild | r* | -A -B -o -d -x -t --format: --radix:
 jq gojq jaq | jq globsafe tame | v R* | -n,--null-input -R,--raw-input -s,--slurp -c,--compact-output -r,--raw-output --raw-output0 -j,--join-output -a,--ascii-output -S,--sort-keys -C,--color-output -M,--monochrome-output --tab --indent: --unbuffered --stream --stream-errors --seq -e,--exit-status -h,--help -V,--version --arg:2v --argjson:2v --slurpfile:2r --rawfile:2r --args --jsonargs -f,--from-file!
-yq | yq | v R* | -P,--prettyPrint -r,--unwrapScalar -o,--output-format: -p,--input-format: -j,--tojson -n,--null-input -N,--no-doc -c -y -i,--inplace! -s! -e,--exit-status -C,--colors -M,--no-colors -I,--indent: --arg:
+yq | yq | v R* | -P,--prettyPrint -r,--unwrapScalar -o,--output-format: -p,--input-format: -j,--tojson -n,--null-input -N,--no-doc -c -y -i,--inplace -s! -e,--exit-status -C,--colors -M,--no-colors -I,--indent: --arg:
 xmllint | xmllint | r* | --format --noout --xpath: --nonet --version --html --huge --recover --encode: --c14n --pretty: -o,--output:w --schema:r --dtdvalid:r --relaxng:r
 tidy | | r* | -q -e -xml -i -m! -utf8
 less more most | pager | r* | -a -A -c -e -E -f -F -g -G -i -I -J -m -M -n -N -q -Q -r -R -s -S -u -U -w -W -X -x: -z: -p: -h: -j: -b: -P: --no-init --quit-if-one-screen --RAW-CONTROL-CHARS -K! -o:w -O:w -k! -t! -T!

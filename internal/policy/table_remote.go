@@ -19,7 +19,7 @@ mkfs mke2fs mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat
 mount umount fusermount fusermount3 mount.nfs sshfs insmod modprobe rmmod depmod sysctl setenforce iptables ip6tables nft ufw firewall-cmd pfctl ebtables tc apparmor_parser aa-disable auditctl setcap swaplabel | raw kernel | v* |
 useradd userdel usermod adduser deluser groupadd groupdel groupmod passwd chpasswd chage visudo vipw gpasswd newgrp chsh chfn addgroup delgroup sudoedit pwconv grpconv newusers | raw accounts | v* |
 pkill killall killall5 skill snice slay xkill fuser renice | raw killers | v* |
-timedatectl hwclock hostnamectl update-alternatives ldconfig update-initramfs update-grub locale-gen dpkg-reconfigure ntpdate tzselect | hostset | v* |
+timedatectl hwclock hostnamectl update-alternatives ldconfig update-initramfs update-grub locale-gen dpkg-reconfigure ntpdate tzselect | raw hostset | v* |
 xdg-open open sensible-browser x-www-browser xmessage zenity osascript-run say xclip xsel pbcopy pbpaste wl-copy | risky-run | v* |
 xmrig minerd ethminer cpuminer nbminer t-rex | miner | v* |
 nmap masscan zmap hydra john hashcat sqlmap nikto gobuster ffuf msfconsole msfvenom aircrack-ng ettercap tcpdump tshark wireshark bettercap responder arpspoof | scanner | v* |

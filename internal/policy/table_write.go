@@ -24,7 +24,9 @@ tar bsdtar gtar | raw tar | v* |
 zip | zip | v* | -r,--recurse-paths -q,--quiet -v,--verbose -j,--junk-paths -9 -0 -1 -6 -u,--update -x,--exclude: -i: -y,--symlinks -D -X -d! -m! -T! -TT! --unzip-command:x -O:w --out:w -b! -@! -e! -P! -l -s! -f
 unzip | unzip | v v* | -l -t -v -Z -p -c -q -qq -n -o -j -d: -x: -a -C -L -X! -K! -:!
 7z 7za 7zr | raw sevenzip | v* |
-cpio pax ar | risky-run | v* |
+ar | raw ar | v* |
+cpio | raw cpio | v* |
+pax | risky-run | v* |
 objcopy strip ranlib | objwrite | v* | -s,--strip-all -g,--strip-debug -o:w -x -S -d --strip-unneeded -O: -j: -I: -B:
 sed gsed | raw sed | v* |
 awk gawk mawk nawk original-awk | raw awk | v* |

@@ -52,14 +52,18 @@ func (c *call) tarExtract(s *scope, p parsed, file word, hasFile bool) {
 	}
 	if p.has("-O") {
 		c.out = c.out.and(c.in).unread()
+		c.printsMembers(p.operands)
 		return
+	}
+	dst := lit(".")
+	if d, ok := p.value("--one-top-level"); ok {
+		dst = d
 	}
 	saved := c.s
 	c.s = s
-	if d, ok := p.value("--one-top-level"); ok {
-		c.unpack(d)
-	} else {
-		c.unpack(lit("."))
+	c.unpack(dst)
+	if !p.has("--strip-components") {
+		c.unpackMembers(dst, p.operands)
 	}
 	c.s = saved
 	c.tarDownloaded(s, file, hasFile)

@@ -24,8 +24,12 @@ func (p *Policy) JudgeTool(name, text string) Verdict {
 	if by != nil {
 		v.Tier, reason = by.tier, by.because()
 	}
-	if !v.Displayable && v.Tier < Risky {
+	switch {
+	case v.Tier >= Risky:
+	case !v.Displayable:
 		v.Tier, reason = Risky, "the call is too long to be shown whole"
+	case unseen(text), padded(text):
+		v.Tier, reason = Risky, "the call holds characters that do not show or look like others, or a long run of blanks"
 	}
 	v.Reasons = []Reason{{Tier: v.Tier, Text: reason}}
 	return v

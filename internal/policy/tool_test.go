@@ -9,6 +9,19 @@ import (
 	"github.com/countersign/countersign/internal/policy"
 )
 
+// What a rule allows is what people would see.
+func TestHiddenTextInACallAsks(t *testing.T) {
+	t.Parallel()
+	p, _, err := policy.Load([]byte("version: 1\nrules:\n  - id: read\n    tool: [\"mcp:files/read\"]\n    tier: safe\n    reason: only reads\n"), "policy.yaml")
+	require.NoError(t, err)
+	for text, want := range map[string]policy.Tier{
+		`files/read {"path":"notes/ü.md"}`: policy.Safe, "files/read {\"path\":\"a\u202eb\"}": policy.Risky, "files/read {\"path\":\"раypal\"}": policy.Risky,
+		"files/read {\"path\":\"a\u200bb\"}": policy.Risky, "files/read {" + strings.Repeat(" ", 400) + `"path":"a"}`: policy.Risky, "files/read {\"path\":\"\x1b[2K\"}": policy.Risky,
+	} {
+		require.Equal(t, want, p.JudgeTool("mcp:files/read", text).Tier, text)
+	}
+}
+
 func TestToolsOfServers(t *testing.T) {
 	t.Parallel()
 	p, _, err := policy.Load([]byte(`

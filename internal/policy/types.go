@@ -82,6 +82,8 @@ type Verdict struct {
 	// Operands are the absolute paths of the files that the command line itself
 	// runs; an approval binds their content.
 	Operands []string
+	// Scripts are those of the Operands that a shell reads while it runs them.
+	Scripts []string
 	// Paths are the absolute paths whose resolution the verdict rests on.
 	Paths []string
 	// EnvChanges are the assignments that change what runs, as NAME=value.

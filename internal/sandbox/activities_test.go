@@ -47,6 +47,7 @@ func (gate) Judge(command string, env policy.Env, _ policy.Facts) policy.Verdict
 	}
 	if script, ok := strings.CutPrefix(command, "sh "); ok {
 		v.Operands = []string{env.Cwd + "/" + script}
+		v.Scripts = v.Operands
 	}
 	v.PackageInstall = strings.Contains(command, "install")
 	return v
@@ -737,6 +738,31 @@ func TestOthersAreHeld(t *testing.T) {
 	require.NoError(t, <-done)
 	require.Positive(t, ran)
 	require.NotContains(t, r.shell("cat result").Output.Text, "BAD")
+}
+
+// What another command adds to a script while a shell still reads it does not run,
+// whether that command had it open before or opens it by its name.
+func TestScriptsAreReadAsTheyWere(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.shell(`printf '%s\n' ': > go' 'until [ -e added ]; do sleep 0.1; done' 'echo good >> result' > s.sh; chmod 750 s.sh`)
+	c := toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: "sh s.sh"})
+	j := r.judge(c)
+	other := toolCall(t, workflows.ToolShell, workflows.ShellArgs{
+		Command: `exec 3>> s.sh; : > open; until [ -e go ]; do sleep 0.1; done; echo 'echo BAD >> result' >> s.sh; echo 'echo BAD >> result' >&3; : > added; until [ -e stop ]; do sleep 0.1; done`,
+	})
+	adding := r.runInput(other, r.judge(other))
+	done := make(chan error, 1)
+	go func() {
+		_, err := call[workflows.ToolResult](r, r.acts.RunTool, adding)
+		done <- err
+	}()
+	r.shell("until [ -e open ]; do sleep 0.1; done")
+	require.Equal(t, workflows.CallCompleted, r.run(r.runInput(c, j)).State)
+	require.Contains(t, r.shell("cat result; stat -c %a s.sh; : > stop").Output.Text, "good\n750\n")
+	require.NoError(t, <-done)
+	require.NotContains(t, r.shell("cat result").Output.Text, "BAD")
+	require.Contains(t, r.shell("cat s.sh").Output.Text, "BAD", "what is written to the file is in it")
 }
 
 // A secret in a command is masked wherever people read it, and nowhere else.

@@ -40,20 +40,21 @@ func TestGitRunsNothingUnasked(t *testing.T) {
 	looks := []string{
 		"git status", "git status --ignore-submodules=none", "git diff", "git diff --submodule=diff", "git log -p -2", "git log -p --submodule=diff", "git show", "git blame a.txt",
 		"git ls-files -m", "git describe --always --dirty", "git submodule summary", "git submodule status", "git diff-files -p", "git archive HEAD", "git help log", "git -C sub status",
-		"git log --show-signature -1", "git range-diff HEAD~1..HEAD HEAD~1..HEAD", "for d in */; do (cd \"$d\" && git status -s); done",
+		"git log --show-signature -1", "git range-diff HEAD~1..HEAD HEAD~1..HEAD", "git diff-index HEAD", "git status > status.out", "for d in */; do (cd \"$d\" && git status -s); done",
 	}
 	check := func(t *testing.T, name string) (asked int) {
 		for _, command := range looks {
 			require.NoError(t, os.WriteFile(filepath.Join(ws, "a.txt"), []byte("x\n"), 0o644))
 			require.NoError(t, os.WriteFile(filepath.Join(ws, "sub/a.txt"), []byte("x\n"), 0o644))
+			require.NoError(t, os.WriteFile(filepath.Join(ws, "mute/a.txt"), []byte("x\n"), 0o644))
 			tier := r.judge(toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: command})).Tier
-			if tier != "safe" {
+			if tier != "safe" && tier != "write" {
 				require.Equal(t, "risky", tier, "%s: %s", name, command)
 				asked++
 				continue
 			}
 			r.shell(command)
-			require.NoFileExists(t, ran, "%s: `%s` is safe, and ran it", name, command)
+			require.NoFileExists(t, ran, "%s: `%s` is %s, and ran it", name, command, tier)
 		}
 		return asked
 	}
@@ -77,6 +78,8 @@ func TestGitRunsNothingUnasked(t *testing.T) {
 		{"a submodule's monitor", "sub", "core.fsmonitor", program},
 		{"a submodule's other file", "sub", "include.path", r.ref.Root + "/more"},
 		{"the filter of one with its repository inside", "inside", "filter.x.clean", program},
+		{"the filter of one that nothing speaks of", "mute", "filter.x.clean", program},
+		{"the monitor of one that nothing speaks of", "mute", "core.fsmonitor", program},
 	} {
 		git(filepath.Join(ws, s.at), "config", s.key, s.value)
 		asked := check(t, s.name)
@@ -124,7 +127,7 @@ func gitIn(t *testing.T) func(dir string, args ...string) {
 }
 
 // madeRepository makes a repository with two submodules, of which one has its own
-// repository inside it. Their files differ from what is committed, and hooks lie in
+// repository inside it, and a third repository that it has without a word. Their files differ from what is committed, and hooks lie in
 // a directory.
 func madeRepository(t *testing.T, git func(dir string, args ...string), ws string) {
 	t.Helper()
@@ -147,6 +150,8 @@ func madeRepository(t *testing.T, git func(dir string, args ...string), ws strin
 	git(ws, "submodule", "--quiet", "add", from, "sub")
 	git(ws, "clone", "-q", from, "inside")
 	git(ws, "submodule", "--quiet", "add", from, "inside")
+	git(ws, "clone", "-q", from, "mute")
+	git(ws, "add", "mute")
 	git(ws, "commit", "-qam", "three")
 	for _, hook := range []string{"post-index-change", "reference-transaction", "fsmonitor-watchman", "pre-auto-gc"} {
 		write(filepath.Join(ws, "hooks", hook), "#!/bin/sh\ntouch '"+ws+"/ran' ran\n", 0o755)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"path"
 	"strings"
 
@@ -31,7 +32,7 @@ func (a *Activities) guides(ctx context.Context, s Session) []workflows.Guide {
 	pattern := root
 	for range guideDepth + 1 {
 		paths, err := s.Glob(ctx, path.Join(pattern, guideName), maxGuides)
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrTooMany) {
 			a.cfg.Log.WarnContext(ctx, "Guides were not looked for", telemetry.KeyError, err)
 			return found
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 	"time"
 
@@ -152,29 +153,37 @@ func (r *run) start(ctx context.Context) (changed string, err error) {
 		return what, err
 	}
 	spec := ExecSpec{ID: r.in.ExecID, Command: c.command, Cwd: c.cwd, Stdin: c.stdin, TTY: c.tty, Limits: Limits{Timeout: r.in.Timeout}}
+	env, err := r.a.environ(r.in.Sandbox.Workspace)
+	if err != nil {
+		return "", err
+	}
 	switch c.verdict.Tier {
 	case policy.Safe:
 		spec.Env = lookOnly()
 	case policy.Write: // git's looks then write no index either, which is what a hook would run for
-		spec.Env = map[string]string{"GIT_OPTIONAL_LOCKS": "0"}
+		spec.Env = withEnv(map[string]string{"GIT_OPTIONAL_LOCKS": "0"}, leaveInside(env["GIT_CONFIG_COUNT"]))
 	}
 	if c.tty {
 		spec.Env = withEnv(spec.Env, noPager())
-	}
-	env, err := r.a.environ(r.in.Sandbox.Workspace)
-	if err != nil {
-		return "", err
 	}
 	spec.Env = withEnv(env, spec.Env)
 	if err := r.a.cfg.Awaited(ctx, workflows.ExecProgress{ExecID: r.in.ExecID}); err != nil {
 		return "", err
 	}
-	r.started = true
-	err = r.s.Start(ctx, spec)
-	if err == nil && len(c.binding.Runs) > 0 {
-		r.hold(ctx)
+	scripts, err := r.pin(ctx, c)
+	if err != nil {
+		return "", err
 	}
-	return "", err
+	r.started = true
+	if err := r.s.Start(ctx, spec); err != nil || len(c.binding.Runs) == 0 {
+		return "", err
+	}
+	r.hold(ctx)
+	if err := scripts.release(ctx); err != nil {
+		_ = r.s.Signal(context.WithoutCancel(ctx), r.in.ExecID, SignalKill)
+		return "", err
+	}
+	return "", nil
 }
 
 // asJudged reads the call once more, and says what of its verdict's binding is no
@@ -193,12 +202,22 @@ func (r *run) asJudged(ctx context.Context) (c act, changed string, err error) {
 // Nor does it take a directory for a repository that only looks like one: its
 // settings would be any file named config.
 func lookOnly() map[string]string {
-	return map[string]string{
-		"GIT_PAGER": "cat", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_CONFIG_COUNT": "3",
+	return withEnv(leaveInside("3"), map[string]string{
+		"GIT_PAGER": "cat", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none",
 		"GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "false",
 		"GIT_CONFIG_KEY_1": "core.hooksPath", "GIT_CONFIG_VALUE_1": "/dev/null",
 		"GIT_CONFIG_KEY_2": "safe.bareRepository", "GIT_CONFIG_VALUE_2": "explicit",
-	}
+	})
+}
+
+// leaveInside is the environment in which git's looks leave the repositories inside a
+// repository alone, but for the commits that they are at: their settings name programs,
+// too. It is one setting more than the environment has.
+func leaveInside(count string) map[string]string {
+	n, _ := strconv.Atoi(count)
+	n = max(n, 0) // git refuses any other
+	at := strconv.Itoa(n)
+	return map[string]string{"GIT_CONFIG_COUNT": strconv.Itoa(n + 1), "GIT_CONFIG_KEY_" + at: "diff.ignoreSubmodules", "GIT_CONFIG_VALUE_" + at: "dirty"}
 }
 
 // noPager is the environment of commands on a terminal: what they print does not go

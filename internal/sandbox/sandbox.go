@@ -47,6 +47,9 @@ var (
 	ErrNotFile = errors.New("not a regular file")
 	// ErrNotDir says that a path is there and is no directory.
 	ErrNotDir = errors.New("not a directory")
+	// ErrTooMany says that a pattern leads through more directories than were looked
+	// into.
+	ErrTooMany = errors.New("too many directories to look into")
 )
 
 // RefusedError says why something cannot be carried out as asked, and will not
@@ -210,7 +213,9 @@ type Files interface {
 	ReadDir(ctx context.Context, path string, limit int) ([]DirEntry, bool, error)
 	// Hash returns the SHA-256 of a regular file in hex.
 	Hash(ctx context.Context, path string) (string, error)
-	// Glob returns up to limit absolute paths that match a pattern, sorted.
+	// Glob returns up to limit absolute paths that match a pattern, sorted. Of each
+	// part of the pattern as many directories are looked into; where there are more
+	// it returns what it has found, and [ErrTooMany].
 	Glob(ctx context.Context, pattern string, limit int) ([]string, error)
 }
 

@@ -173,6 +173,28 @@ func TestMembershipWhenTheLastVoteFalls(t *testing.T) {
 	})
 }
 
+// So are the settings: where nobody may approve any more, nobody does.
+func TestSettingsWhenTheLastVoteFalls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	w.ask("risky x")
+	id := w.awaitApproval("approval-1")
+	now := func(r workflows.ApprovalRule) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.rule = r
+	}
+	now(workflows.ApprovalRule{Required: 1, TTL: time.Hour})
+	w.decide(workflows.Decision{ApprovalID: id, Verdict: workflows.VerdictApprove, By: person("grace")})
+	w.eventually("the vote does not count", func() bool {
+		v, _ := w.view("approval-1")
+		return v.Approval.Remark != "" && v.Approval.State == workflows.ApprovalPending && len(v.Approval.Votes) == 0
+	})
+	require.Zero(t, w.runs(""))
+	require.Equal(t, workflows.OutcomeNotYours, w.decide(workflows.Decision{ApprovalID: id, Verdict: workflows.VerdictApprove, By: person("grace")}).Outcome)
+	w.checkAudit()
+}
+
 func TestBotsGuestsAndOutsidersNeverCount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)

@@ -140,7 +140,7 @@ func (s *session) verify(ctx workflow.Context, c *Call, a *Approval) {
 // stillCount holds the votes against the settings and groups of this moment.
 // Where they no longer are enough, those that count stay and the request goes on.
 func (s *session) stillCount(ctx workflow.Context, a *Approval, now ApprovalRule) bool {
-	if len(now.Approvers) > 0 {
+	if now.Required > 0 { // also where nobody may approve any more
 		if a.Widened {
 			now.Approvers = append(now.Approvers, now.WidenTo...)
 		}

@@ -154,7 +154,7 @@ func (w *world) digest(cmd string) string {
 func (w *world) checkBinding(_ context.Context, in workflows.BindingInput) (workflows.BindingResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return workflows.BindingResult{Changed: w.digest(command(in.Call)) != in.Digest, What: "s.sh has changed"}, nil
+	return workflows.BindingResult{Changed: w.digest(command(in.Call)) != in.Digest, What: "s.sh has changed", Rule: w.rule}, nil
 }
 
 func (w hereOf) CheckHere(ctx context.Context, in workflows.BindingInput) (*workflows.BindingResult, error) {

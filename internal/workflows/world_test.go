@@ -71,7 +71,9 @@ type world struct {
 	audit  map[string]map[int]audit.Entry
 	// groups are what people belong to when they are asked about again; policy is
 	// the version of the rules.
-	groups  map[string][]string
+	groups map[string][]string
+	// rule is what the settings say when what an approval binds is looked at again.
+	rule    workflows.ApprovalRule
 	policy  string
 	openErr error
 	// opening, when set, is what an opening sandbox waits for.

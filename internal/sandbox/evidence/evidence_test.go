@@ -62,6 +62,7 @@ func TestRemove(t *testing.T) {
 		"rm [ab].log":                        {"`[ab].log` is `a.log` and `b.log`", "2 files, under 0.1 MB"},
 		"rm it*":                             {"`it*` is `it's \\x60x\\x60 *`", "1 file, under 0.1 MB"},
 		"rm *.none":                          {"`*.none` matches nothing"},
+		"rm a.log # old \\\nrm -rf build":    nil,
 		"cd sub && rm -rf build":             {"1 file, under 0.1 MB"},
 		"(cd sub && rm -rf build); rm a.log": {"`build`: 1 file, under 0.1 MB", "`a.log`: 1 file, under 0.1 MB"},
 		"mv *.log sub/":                      {"`*.log` is `a.log`, `b.log`, `c.log` and 1 more"},

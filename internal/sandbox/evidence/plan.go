@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/countersign/countersign/internal/policy"
 )
 
 const globChars = "*?["
@@ -22,8 +24,9 @@ func Of(command string, bash bool, cwd, home string) Plan {
 	if bash {
 		lang = syntax.LangBash
 	}
+	command, joined := policy.EndComments(command)
 	f, err := syntax.NewParser(syntax.Variant(lang)).Parse(strings.NewReader(command), "")
-	if err != nil || !path.IsAbs(cwd) {
+	if err != nil || joined || !path.IsAbs(cwd) {
 		return Plan{}
 	}
 	p := planner{home: home}

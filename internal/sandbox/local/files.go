@@ -247,9 +247,13 @@ func (s *session) Glob(ctx context.Context, pattern string, limit int) ([]string
 		return nil, fmt.Errorf("%w: %s", sandbox.ErrOutside, pattern)
 	}
 	at := []string{s.info.Workspace}
+	cut, tooMany := false, error(nil)
 	for part := range strings.SplitSeq(rest, "/") {
 		if part == "" {
 			continue
+		}
+		if cut {
+			tooMany = sandbox.ErrTooMany
 		}
 		var next []string
 		for _, dir := range at {
@@ -262,14 +266,14 @@ func (s *session) Glob(ctx context.Context, pattern string, limit int) ([]string
 			}
 			next = append(next, found...)
 			if len(next) > limit {
-				next = next[:limit]
+				next, cut = next[:limit], true
 				break
 			}
 		}
 		at = next
 	}
 	slices.Sort(at)
-	return at, nil
+	return at, tooMany
 }
 
 // expand returns the entries of dir that match one part of a pattern.

@@ -130,6 +130,8 @@ func testGlob(t *testing.T, b *rig) {
 	got, err := s.Glob(ctx, "a/*", 2)
 	require.NoError(t, err)
 	require.Len(t, got, 2)
+	_, err = s.Glob(ctx, "*/*.go", 1)
+	require.ErrorIs(t, err, sandbox.ErrTooMany)
 	_, err = s.Glob(ctx, "/etc/*", 10)
 	require.ErrorIs(t, err, sandbox.ErrOutside)
 	_, err = s.Glob(ctx, "a/[", 10)
