@@ -28,6 +28,7 @@ type compose struct {
 		Ports       []string          `yaml:"ports"`
 		CapDrop     []string          `yaml:"cap_drop"`
 		ReadOnly    bool              `yaml:"read_only"`
+		SecurityOpt []string          `yaml:"security_opt"`
 		DependsOn   map[string]any    `yaml:"depends_on"`
 	} `yaml:"services"`
 	Volumes map[string]any `yaml:"volumes"`
@@ -80,6 +81,18 @@ func TestComposeServices(t *testing.T) {
 		require.FileExists(t, filepath.Join(s.Build.Context, s.Build.Dockerfile))
 		require.Equal(t, []string{"ALL"}, s.CapDrop, name)
 		require.True(t, s.ReadOnly, name)
+	}
+}
+
+// The local backend refuses to start where bubblewrap can make no namespaces, which
+// is so under Docker's default profiles. Of the programs the worker alone needs them.
+func TestComposeLetsTheWorkerIsolate(t *testing.T) {
+	t.Parallel()
+	c := load(t)
+	require.ElementsMatch(t, []string{"seccomp=unconfined", "apparmor=unconfined", "systempaths=unconfined"}, c.Services["worker"].SecurityOpt)
+	require.Contains(t, read(t, "worker.Dockerfile"), "bubblewrap")
+	for name, s := range c.Services {
+		require.True(t, name == "worker" || len(s.SecurityOpt) == 0, name)
 	}
 }
 

@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/countersign/countersign/cmd/internal/botapp"
 	"github.com/countersign/countersign/cmd/internal/process"
 	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/chat/discord"
 	"github.com/countersign/countersign/internal/chat/slack"
+	"github.com/countersign/countersign/internal/config"
 )
 
 // doctorCmd is `doctor`.
@@ -19,7 +23,7 @@ type doctorCmd struct {
 // Run looks at the chat services whose tokens are set; it exits with 1 when a
 // check fails. It posts nothing.
 func (c *doctorCmd) Run(ctx context.Context, e *process.Env) error {
-	cfg, _, err := c.Load(e, nil)
+	cfg, fromDev, err := c.Load(e, nil)
 	if err != nil {
 		return err
 	}
@@ -36,7 +40,8 @@ func (c *doctorCmd) Run(ctx context.Context, e *process.Env) error {
 			Fix: "Set approvals.approvers to IDs or groups.",
 		})
 	}
-	if !cfg.Slack.BotToken.IsSet() && !cfg.Discord.Token.IsSet() && len(cfg.Web.Tokens) == 0 {
+	checks = append(checks, webChecks(cfg, fromDev)...)
+	if !cfg.Slack.BotToken.IsSet() && !cfg.Discord.Token.IsSet() && len(cfg.Web.Tokens) == 0 && !fromDev {
 		checks = append(checks, chat.Check{
 			Name: "chat services", State: chat.CheckFailed, Text: "No chat service is set up.",
 			Fix: "Set slack.bot_token and slack.app_token, discord.token, or web.tokens for the browser chat.",
@@ -47,4 +52,17 @@ func (c *doctorCmd) Run(ctx context.Context, e *process.Env) error {
 		reported[i] = process.Check(x)
 	}
 	return e.Report(reported, c.JSON)
+}
+
+// webChecks says whom the web chat is for, and where it is served.
+func webChecks(cfg *config.Config, fromDev bool) []chat.Check {
+	who := "everybody who has the token of the cmd/dev on this data directory"
+	if !fromDev {
+		names := slices.Sorted(maps.Keys(cfg.Web.People()))
+		if len(names) == 0 {
+			return nil
+		}
+		who = strings.Join(names, ", ")
+	}
+	return []chat.Check{{Name: "web chat", State: chat.CheckOK, Text: "Served at " + cfg.Web.Listen + ", for " + who + "."}}
 }

@@ -21,6 +21,12 @@ type benchCmd struct {
 	Name   []string `arg:"" optional:"" help:"What to measure; all that exist by default."`
 }
 
+// Help is what bench --help says besides the flags.
+func (*benchCmd) Help() string {
+	return "Names: " + strings.Join(benchNames(), ", ") + ".\n\n" +
+		"Exit codes: 0 everything was measured, whatever the budgets; 1 something could not be; 2 unknown name or wrong flags."
+}
+
 // benchReport is what --json prints.
 type benchReport struct {
 	CPUs    int           `json:"cpus"`
@@ -96,6 +102,14 @@ func benchmarks() []benchmark {
 	}
 }
 
+func benchNames() []string {
+	var names []string
+	for _, b := range benchmarks() {
+		names = append(names, b.name)
+	}
+	return names
+}
+
 // Run measures what was named. Its exit code is 0 when everything was measured,
 // also when a budget is missed, and 2 for an unknown name.
 func (c *benchCmd) Run(ctx context.Context, e *process.Env) error {
@@ -132,11 +146,7 @@ func (c *benchCmd) choose() ([]benchmark, error) {
 	for _, name := range c.Name {
 		i := slices.IndexFunc(all, func(b benchmark) bool { return b.name == name })
 		if i < 0 {
-			var names []string
-			for _, b := range all {
-				names = append(names, b.name)
-			}
-			return nil, fmt.Errorf("bench: there is no %q; there is: %s", name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("bench: there is no %q; there is: %s", name, strings.Join(benchNames(), ", "))
 		}
 		chosen = append(chosen, all[i])
 	}

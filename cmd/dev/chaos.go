@@ -26,7 +26,7 @@ type chaosCmd struct {
 	Seed   uint64        `help:"Seed of what people do and of what is killed; 0 takes one at random. It is printed." placeholder:"S"`
 	For    time.Duration `help:"How long parts are killed." default:"60s" name:"for"`
 	People int           `help:"How many people use it at once." default:"5"`
-	Faults []string      `help:"Kinds of faults to make; all by default: kill, freeze, cut, stall, clock." enum:"kill,freeze,cut,stall,clock" placeholder:"KIND,…"`
+	Faults []string      `help:"Kinds of faults to make; all by default: kill, freeze, cut, stall, clock." enum:"kill,freeze,cut,stall,clock" placeholder:"KIND"`
 	Docker bool          `help:"Start a Docker engine of the run's own, which people move sessions to and which is hit too (needs root, dockerd and a static busybox)." default:"true" negatable:""`
 	JSON   bool          `help:"Print one JSON object instead of lines." name:"json"`
 	Keep   string        `help:"Keep logs, recordings and data below this directory, also when all is well." placeholder:"DIR"`

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -171,6 +172,13 @@ func TestRefusals(t *testing.T) {
 			require.NoDirExists(t, dir, "nothing is made for a start that is refused")
 		})
 	}
+}
+
+func TestTheDatabasesVariable(t *testing.T) {
+	t.Parallel()
+	f, ok := reflect.TypeFor[runCmd]().FieldByName("DBURL")
+	require.True(t, ok)
+	require.Equal(t, config.DevDatabase, f.Tag.Get("env"))
 }
 
 // pollers counts who polls a queue of the server at address.

@@ -27,7 +27,7 @@ type runCmd struct {
 	WebListen string   `help:"host:port of the web chat; port 0 takes a free one (web.listen)." placeholder:"ADDR"`
 	Behind    string   `hidden:"" help:"host:port that workers and bots on the directory are to dial instead of the server's own: a proxy before it." placeholder:"ADDR"`
 	DBURL     string   `name:"db-url" help:"PostgreSQL server for Temporal's data instead of a file in the data directory: postgres://user:password@host:port. Its databases temporal and temporal_visibility are made where they are missing." placeholder:"URL" env:"COUNTERSIGN_DEV_DB_URL"`
-	Without   []string `help:"Leave parts out, to run them as processes of their own: worker, bot." enum:"worker,bot" placeholder:"PART,…"`
+	Without   []string `help:"Leave parts out, to run them as processes of their own: worker, bot." enum:"worker,bot" placeholder:"PART"`
 }
 
 // Run serves until ctx ends.

@@ -102,13 +102,14 @@ func Why(a workflows.ApprovalView) string {
 	return strings.Join(slices.DeleteFunc(lines, func(l string) bool { return l == "" }), "\n")
 }
 
-// Reasons gives the reasons on one line, or one a line where there are more.
+// Reasons gives the reasons on one line, or one a line where there are more. That
+// the only one is of the first segment says nothing.
 func Reasons(a workflows.ApprovalView) string {
 	var lines []string
 	switch len(a.Reasons) {
 	case 0:
 	case 1:
-		lines = append(lines, "Why: "+Sentence(Shown(a.Reasons[0])))
+		lines = append(lines, "Why: "+Sentence(Shown(strings.TrimPrefix(a.Reasons[0], "segment 1: "))))
 	default:
 		lines = append(lines, "Why:")
 		for _, r := range a.Reasons {

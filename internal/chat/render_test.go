@@ -374,3 +374,12 @@ func FuzzShown(f *testing.F) {
 		require.LessOrEqual(t, len(chat.CutBytes(s, 7)), 7)
 	})
 }
+
+// The only reason of a command of one segment needs no number.
+func TestTheOnlyReason(t *testing.T) {
+	t.Parallel()
+	why := func(reasons ...string) string { return chat.Reasons(workflows.ApprovalView{Reasons: reasons}) }
+	require.Equal(t, "Why: `rm -rf` deletes `build` in the workspace.", why("segment 1: `rm -rf` deletes `build` in the workspace"))
+	require.Equal(t, "Why: segment 2: deletes.", why("segment 2: deletes"))
+	require.Equal(t, "Why:\n- segment 1: reads.\n- segment 2: deletes.", why("segment 1: reads", "segment 2: deletes"))
+}

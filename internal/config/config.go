@@ -201,7 +201,7 @@ type Policy struct {
 type Web struct {
 	Listen string   `key:"listen" default:"127.0.0.1:8466" doc:"host:port of the web chat; port 0 takes a free one. cmd/dev accepts loopback hosts only."`
 	Token  Secret   `key:"token" shown:"random, kept in data_dir" doc:"Bearer token of the web chat in cmd/dev, where one token speaks for everybody (X-Act-As)."`
-	Tokens []Secret `key:"tokens" shown:"none" doc:"name=token for each person of the web chat in cmd/bot, which serves it when there is one."`
+	Tokens []Secret `key:"tokens" shown:"none" doc:"name=token for each person of the web chat in cmd/bot, which serves it when there is one; a token has at least 16 characters and belongs to one person."`
 }
 
 // Slack is the Slack adapter, which runs when its bot token is set.

@@ -87,7 +87,7 @@ func TestEveryKeyFromEverySource(t *testing.T) {
 	samples := map[string]string{
 		"data_dir": "/d", "log.level": "debug", "blob.url": "mem://b", "openai.base_url": "http://h/v1", "openai.state": "server",
 		"sandbox.backend": "local", "sandbox.workspace": "/w", "policy.file": "/p.yaml", "web.listen": "127.0.0.1:0",
-		"web.tokens": "ada=one", "slack.bot_token": "xoxb-1", "slack.app_token": "xapp-1", "slack.mode": "http",
+		"web.tokens": "ada=one-token-of-adas", "slack.bot_token": "xoxb-1", "slack.app_token": "xapp-1", "slack.mode": "http",
 		"slack.listen": "127.0.0.1:1", "slack.api_url": "http://h/api/", "discord.api_url": "http://h/v10",
 		"discord.gateway_url": "ws://h/", "temporal.tls.enabled": "true",
 		"discord.message_content": "false", "discord.public_key": strings.Repeat("0a", 32), "discord.listen": "127.0.0.1:1",
@@ -336,7 +336,7 @@ func TestSnapshotCarriesDecisionsAndNoSecret(t *testing.T) {
 func TestConfigPrintsNoSecret(t *testing.T) {
 	t.Parallel()
 	c, err := config.Load(config.Sources{Environ: quiet(t,
-		"OPENAI_API_KEY=hide-me-1", "COUNTERSIGN_WEB_TOKENS=ada=hide-me-2,grace=hide-me-3", "COUNTERSIGN_TEMPORAL_API_KEY=hide-me-4")})
+		"OPENAI_API_KEY=hide-me-1", "COUNTERSIGN_WEB_TOKENS=ada=hide-me-2-of-ada,grace=hide-me-3-of-grace", "COUNTERSIGN_TEMPORAL_API_KEY=hide-me-4")})
 	require.NoError(t, err)
 	require.Len(t, c.Secrets(), 4)
 	b, err := json.Marshal(c)
@@ -344,4 +344,11 @@ func TestConfigPrintsNoSecret(t *testing.T) {
 	require.NotContains(t, string(b), "hide-me")
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v", c.OpenAI, c.Web, c.Temporal), "hide-me")
 	require.NotContains(t, fmt.Sprintf("%v %+v", c, *c), "hide-me", "the Temporal profile holds the key in clear")
+}
+
+// cmd/dev's own variable may be set where other programs start, too.
+func TestTheVariableThatIsAFlag(t *testing.T) {
+	t.Parallel()
+	_, err := config.Load(config.Sources{Environ: quiet(t, config.DevDatabase+"=postgres://x")})
+	require.NoError(t, err)
 }

@@ -189,6 +189,10 @@ var aliases = map[string]string{
 	"OPENAI_BASE_URL": "openai.base_url",
 }
 
+// DevDatabase is a variable that is a flag of cmd/dev and no setting: it may hold a
+// password, which a command line would show.
+const DevDatabase = EnvPrefix + "DEV_DB_URL"
+
 func (l *loader) environment(environ []string) layer {
 	byEnv := make(map[string]field, len(l.index))
 	names := make([]string, 0, len(l.index))
@@ -204,7 +208,7 @@ func (l *loader) environment(environ []string) layer {
 			borrowed[key] = l.index[key].fromText(text, name)
 			continue
 		}
-		if !strings.HasPrefix(name, EnvPrefix) {
+		if !strings.HasPrefix(name, EnvPrefix) || name == DevDatabase {
 			continue
 		}
 		f, ok := byEnv[name]

@@ -223,12 +223,42 @@ func processors(value string) float64 {
 
 func (c *Config) checkWeb(k *checker) {
 	k.hostPort("web.listen", c.Web.Listen)
+	names, tokens := map[string]int{}, map[string]int{}
 	for i, s := range c.Web.Tokens {
+		n := i + 1 // which is which is not sure enough to print a name
 		name, token, ok := strings.Cut(s.Reveal(), "=")
-		if !ok || name == "" || token == "" {
-			k.fault("web.tokens", "item %d is not name=token", i+1)
+		switch {
+		case !ok:
+			k.fault("web.tokens", "item %d is not name=token", n)
+			continue
+		case !personName.MatchString(name):
+			k.fault("web.tokens", "item %d: a name has up to 32 letters, digits, dots, dashes and underscores", n)
+		case len(token) < minToken:
+			k.fault("web.tokens", "item %d: a token has at least %d characters", n, minToken)
+		case names[name] > 0:
+			k.fault("web.tokens", "items %d and %d are for the same person", names[name], n)
+		case tokens[token] > 0:
+			k.fault("web.tokens", "items %d and %d have the same token, which says who speaks", tokens[token], n)
+		}
+		names[name], tokens[token] = n, n
+	}
+}
+
+// minToken is the least length of a person's token, in bytes.
+const minToken = 16
+
+// personName is what a person of the web chat may be called, as package web has it.
+var personName = regexp.MustCompile(`^[\p{L}\p{N}][\p{L}\p{N}._-]{0,31}$`)
+
+// People are the tokens of those who may use the web chat of cmd/bot, by name.
+func (w Web) People() map[string]Secret {
+	people := map[string]Secret{}
+	for _, s := range w.Tokens {
+		if name, token, ok := strings.Cut(s.Reveal(), "="); ok {
+			people[name] = NewSecret(token)
 		}
 	}
+	return people
 }
 
 func (c *Config) checkSlack(k *checker) {

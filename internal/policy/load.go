@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 )
@@ -109,8 +110,12 @@ func (r *reader) fault(n ast.Node, format string, args ...any) {
 // read adds a file to the policy and returns the rules it brought.
 func (p *Policy) read(data []byte, name string) ([]*rule, error) {
 	file, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\ufeff")), 0)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	var syntax *yaml.SyntaxError
+	switch {
+	case errors.As(err, &syntax) && syntax.Token != nil && syntax.Token.Position != nil:
+		return nil, fmt.Errorf("%s:%d: %s", name, syntax.Token.Position.Line, syntax.Message)
+	case err != nil:
+		return nil, fmt.Errorf("%s: is not YAML", name)
 	}
 	r := &reader{name: name}
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil {

@@ -145,7 +145,7 @@ type Trail struct {
 	Last  int `json:"last,omitempty"`
 }
 
-// States of a tool call; see DESIGN.md's words.
+// States of a tool call.
 const (
 	CallPending   = "pending"
 	CallAwaiting  = "awaiting_approval"

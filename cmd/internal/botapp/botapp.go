@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +23,6 @@ import (
 	"github.com/countersign/countersign/internal/config"
 	"github.com/countersign/countersign/internal/config/datadir"
 	"github.com/countersign/countersign/internal/control"
-	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -105,13 +103,10 @@ func (a *App) start(ctx context.Context) error {
 }
 
 func (a *App) startWeb(run context.Context, sessions *control.Client) error {
-	people, err := peopleOf(a.Config.Web.Tokens)
-	if err != nil {
-		return err
-	}
+	var err error
 	a.web, err = web.New(run, web.Options{
 		Dir: a.Dir.Join("web"), Listen: a.Config.Web.Listen, AnyHost: !a.Dev,
-		ActAs: a.Dev, Token: a.WebToken, People: people,
+		ActAs: a.Dev, Token: a.WebToken, People: a.Config.Web.People(),
 		Sessions: sessions, Blobs: a.store,
 		Outputs:  a.outputs,
 		Allow:    a.allow(sessions),
@@ -183,22 +178,6 @@ func backends(c *config.Config) []web.Backend {
 		}
 	}
 	return out
-}
-
-// peopleOf reads name=token pairs.
-func peopleOf(tokens []config.Secret) (map[string]config.Secret, error) {
-	people := map[string]config.Secret{}
-	for _, t := range tokens {
-		name, token, ok := strings.Cut(t.Reveal(), "=")
-		if !ok || name == "" || len(token) < 16 {
-			return nil, errors.New("web.tokens: write each as name=token, with a token of at least 16 characters")
-		}
-		if _, twice := people[name]; twice {
-			return nil, fmt.Errorf("web.tokens: %s has two tokens", name)
-		}
-		people[name] = telemetry.NewSecret(token)
-	}
-	return people, nil
 }
 
 // WebURL is the web chat's base address, empty when it is not served.

@@ -20,6 +20,7 @@ var commands = []command{
 	{"fork", "fork [\"title\"] [--backend B]", "copies workspace and conversation into a new thread", true},
 	{"new", "new --from <session>", "a new session from another's files", false},
 	{"switch", "switch [backend] [root]", "moves the session to another backend", true},
+	{"files", "files [path]", "lists a directory of the workspace, or sends a file of it", true},
 	{"pause", "pause", "releases the sandbox until the next message", true},
 	{"done", "done", "asks whether to keep or destroy the session", true},
 	{"destroy", "destroy", "ends the session, after a question", true},

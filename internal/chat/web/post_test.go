@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -269,6 +270,23 @@ func TestCommandInTheChannelIsAnsweredThere(t *testing.T) {
 	_, data = s.do("GET", general, "")
 	require.Len(t, decode[[]msg](t, data), 2)
 	s.refused(409, "POST", "/api/v1/threads/"+p.ThreadID+"/messages", text("hello", ""))
+}
+
+// The page's completion and menu offer all that help lists.
+func TestCommandsThatThePageKnows(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	_, data := s.do("GET", "/api/v1/meta", "")
+	var known []string
+	for _, c := range decode[struct{ Commands []struct{ Name string } }](t, data).Commands {
+		known = append(known, c.Name)
+	}
+	help := s.thread(s.post(general, text("/agent help", "")).ThreadID).Messages[1].Text
+	named := regexp.MustCompile("`([a-z]+)").FindAllStringSubmatch(help, -1)
+	require.Greater(t, len(named), 10, help)
+	for _, n := range named {
+		require.Contains(t, known, n[1])
+	}
 }
 
 func TestUnexpectedFailureSaysNothingInternal(t *testing.T) {

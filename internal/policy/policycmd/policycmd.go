@@ -32,7 +32,7 @@ type Cmd struct {
 // Check is `policy check`.
 type Check struct {
 	Policy    string   `help:"Judge by this policy file instead of the built-in policy." placeholder:"FILE" type:"path"`
-	Backend   string   `help:"Backend that the command would run on: local, docker, e2b, daytona or modal." placeholder:"NAME"`
+	Backend   *string  `help:"Backend that the command would run on: local, docker, e2b, daytona or modal." placeholder:"NAME"`
 	Isolated  *bool    `help:"Whether the sandbox confines what runs in it (default: unless the backend is local)." negatable:""`
 	Shell     string   `help:"Shell that would run the command." enum:"bash,sh" default:"bash"`
 	Cwd       string   `help:"Working directory." default:"/workspace" placeholder:"DIR"`
@@ -93,16 +93,16 @@ func (c *Check) env() (policy.Env, error) {
 	if c.Stdin == (len(c.Command) > 0) {
 		return policy.Env{}, usage("give either --stdin or a command")
 	}
-	env := policy.Env{Backend: c.Backend, Isolated: true, Shell: policy.Shell(c.Shell), Cwd: c.Cwd, Home: c.Home, Workspace: c.Workspace}
+	env := policy.Env{Isolated: true, Shell: policy.Shell(c.Shell), Cwd: c.Cwd, Home: c.Home, Workspace: c.Workspace}
 	if c.Shell != string(policy.ShellBash) && c.Shell != string(policy.ShellSh) {
 		return env, usage("unknown shell %q: want bash or sh", c.Shell)
 	}
-	if c.Backend != "" {
-		isolated, ok := backends[c.Backend]
+	if c.Backend != nil {
+		isolated, ok := backends[*c.Backend]
 		if !ok {
-			return env, usage("unknown backend %q: want local, docker, e2b, daytona or modal", c.Backend)
+			return env, usage("unknown backend %q: want local, docker, e2b, daytona or modal", *c.Backend)
 		}
-		env.Isolated = isolated
+		env.Backend, env.Isolated = *c.Backend, isolated
 	}
 	if c.Isolated != nil {
 		env.Isolated = *c.Isolated

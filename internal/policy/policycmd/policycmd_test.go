@@ -100,6 +100,10 @@ func TestPolicyFile(t *testing.T) {
 	_, errs, code = run(t, "", "check", "--policy", bad, "ls")
 	require.Equal(t, 2, code)
 	require.Contains(t, errs, `bad.yaml:2: rule "no-ls" has no tier`)
+	require.NoError(t, os.WriteFile(bad, []byte("version: 1\nrules: [{\n"), 0o600))
+	_, errs, code = run(t, "", "check", "--policy", bad, "ls")
+	require.Equal(t, 2, code)
+	require.Regexp(t, `bad.yaml:2: [^\n]+\n$`, errs)
 	_, _, code = run(t, "", "check", "--policy", filepath.Join(dir, "none.yaml"), "ls")
 	require.Equal(t, 2, code)
 }
@@ -107,7 +111,7 @@ func TestPolicyFile(t *testing.T) {
 func TestBadFlags(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"check"}, {"check", "--stdin", "ls"}, {"check", "--backend", "moon", "ls"}, {"check", "--shell", "fish", "ls"}, {"check", "--cwd", "rel", "ls"}, {"check", "--unknown", "ls"}, {}, {"other"},
+		{"check"}, {"check", "--stdin", "ls"}, {"check", "--backend", "moon", "ls"}, {"check", "--backend", "", "ls"}, {"check", "--shell", "fish", "ls"}, {"check", "--cwd", "rel", "ls"}, {"check", "--unknown", "ls"}, {}, {"other"},
 		{"check", "--isolated=maybe", "ls"},
 	} {
 		out, errs, code := run(t, "", args...)

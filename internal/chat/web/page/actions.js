@@ -181,8 +181,8 @@ function startAnew(app, thread) {
   app.composer.set("/agent new --from " + thread.id);
 }
 
-// CONTRACT.md: names come in a header, so they are plain.
-const nameForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+// What the server takes for a name.
+const nameForm = /^[\p{L}\p{N}][\p{L}\p{N}._-]{0,31}$/u;
 
 async function chooseName(app) {
   const seen = new Set((app.s.meta.people || []).map(nameOf));
@@ -191,7 +191,7 @@ async function chooseName(app) {
   const name = await ask({
     title: "Act as", label: "Name", submit: "Speak as this person", multiline: false, value: app.s.me, back: () => app.nav.querySelector("button.person"),
     text: "For trying things out: this tab speaks as whoever you name. Other tabs stay as they are." + (others.length ? ` Known here: ${others.join(", ")}.` : ""),
-    check: (v) => (nameForm.test(v.trim()) ? "" : "Use letters, digits, dots, hyphens and underscores."),
+    check: (v) => (nameForm.test(v.trim()) ? "" : "Use letters, digits, dots, hyphens and underscores, at most 32."),
   });
   if (name !== undefined && name.trim() !== app.s.me) app.actAs(name.trim());
 }

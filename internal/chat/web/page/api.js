@@ -30,7 +30,7 @@ export class Client {
 
   headers(extra) {
     const headers = { Authorization: "Bearer " + this.token, ...extra };
-    if (this.actAs) headers["X-Act-As"] = this.actAs;
+    if (this.actAs) headers["X-Act-As"] = encodeURIComponent(this.actAs);
     return headers;
   }
 

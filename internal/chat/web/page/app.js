@@ -104,6 +104,7 @@ class App {
         break;
       } catch (err) {
         if (err.status === 401) return this.gate();
+        if (this.s.me && (err.code === "bad_person" || err.code === "act_as_off")) return this.speakForNobody(err);
         this.main.replaceChildren(h("p", { class: "boot", role: "alert" }, "The server cannot be reached. Trying again on its own; nothing is lost."));
         await new Promise((resolve) => setTimeout(resolve, delay));
       }
@@ -113,6 +114,13 @@ class App {
     document.body.classList.remove("gated");
     this.route();
     this.follow();
+  }
+
+  // speakForNobody goes on as who the token is for, where the address names somebody
+  // that the server does not take.
+  speakForNobody(err) {
+    toast(`Nobody can speak here as “${plain(this.s.me)}”. ${err.code === "bad_person" ? err.hint : "The token says who you are."}`, { kind: "info" });
+    this.actAs("");
   }
 
   // optional is a GET whose absence on an older server is no fault.
@@ -352,7 +360,7 @@ class App {
     const what = JSON.stringify([channel, text, files]);
     const mine = this.unsure?.what === what ? this.unsure : { what, clientID: newID() };
     this.unsure = mine;
-    if (!/^\s*(\/agent|@countersign)(\s|$)/.test(text)) {
+    if (!/^\s*(\/agent|@countersign)(\s|$)/i.test(text)) {
       return ["Plain text starts nothing here. ", h("button", { type: "button", class: "button small", "data-action": "as-task" }, "Send it as a task for the agent")];
     }
     try {
@@ -425,7 +433,7 @@ class App {
     this.threadView = null;
     this.s.thread = this.s.talk = null;
     this.connect();
-    announce("You speak as " + name + " now.");
+    if (name) announce("You speak as " + name + " now.");
   }
 
   // visibility: a browser allows six connections to a server, so a tab that nobody

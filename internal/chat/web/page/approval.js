@@ -51,9 +51,11 @@ export function where(a) {
 export function reasonsEl(reasons) {
   const list = reasons || [];
   if (!list.length) return null;
-  if (list.length === 1) return h("p", { class: "why" }, h("b", {}, "Why: "), codeSpans(list[0]));
-  return h("div", { class: "why" }, h("b", {}, "Why:"), h("ul", {}, list.map((r) => h("li", {}, codeSpans(r)))));
+  if (list.length === 1) return h("p", { class: "why" }, h("b", {}, "Why: "), codeSpans(sentence(list[0].replace(/^segment 1: /, ""))));
+  return h("div", { class: "why" }, h("b", {}, "Why:"), h("ul", {}, list.map((r) => h("li", {}, codeSpans(sentence(r))))));
 }
+
+const sentence = (text) => (/[.!?…]$/.test(text) ? text : text + ".");
 
 // evidenceEl says what would be lost, as it was when the request was made.
 export function evidenceEl(phrases) {

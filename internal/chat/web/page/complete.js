@@ -48,9 +48,10 @@ const prefixes = ["/agent", "@countersign"];
 export function suggest(text, place, known) {
   if (/\n/.test(text)) return [];
   if (/^[/@]\w*$/.test(text)) {
-    return prefixes.filter((p) => p.startsWith(text) && p !== text).map((p) => ({ text: p + " ", label: p, does: "speak to the agent or give a command" }));
+    const typed = text.toLowerCase();
+    return prefixes.filter((p) => p.startsWith(typed) && p !== typed).map((p) => ({ text: p + " ", label: p, does: "speak to the agent or give a command" }));
   }
-  const m = /^(\/agent|@countersign)\s+(.*)$/s.exec(text);
+  const m = /^(\/agent|@countersign)\s+(.*)$/is.exec(text);
   if (!m) return [];
   const tokens = m[2].split(/\s+/);
   const last = tokens.pop();
@@ -89,13 +90,13 @@ function onlyFlags(words, flags) {
 
 // backendOf is the backend that the text names, or "".
 export function backendOf(text) {
-  const m = /^(?:\/agent|@countersign)\s+run\s+(?:--(?!backend\s)\w+\s+\S+\s+)*--backend\s+(\S+)/.exec(text);
+  const m = /^(?:\/agent|@countersign)\s+run\s+(?:--(?!backend\s)\w+\s+\S+\s+)*--backend\s+(\S+)/i.exec(text);
   return m ? m[1] : "";
 }
 
 // withBackend is the text with another backend named in it; "" names none.
 export function withBackend(text, backend) {
-  const m = /^(\/agent|@countersign)(?:\s+(.*))?$/s.exec(text.trimStart());
+  const m = /^(\/agent|@countersign)(?:\s+(.*))?$/is.exec(text.trimStart());
   const prefix = m ? m[1] : "/agent";
   let rest = (m ? m[2] || "" : text).trimStart();
   let flags = "";

@@ -7,7 +7,7 @@ import { announce } from "./dialogs.js";
 import { count } from "./format.js";
 
 const draftKey = (place) => "countersign.draft." + place;
-// CONTRACT.md: longer texts are refused with 413.
+// Longer texts are refused by the server, with 413.
 const maxBytes = 1 << 20;
 const sendHint = "Enter sends, Shift+Enter breaks the line";
 

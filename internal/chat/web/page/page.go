@@ -2,8 +2,8 @@
 // server hands out as they are. There is no build step, and the page asks nobody
 // but the server that it came from.
 //
-// The page reads CONTRACT.md's web API and, where the server has it, more; where
-// it is missing the page shows the message's text instead:
+// The page reads the API of package web. Of it these may be missing, and then the
+// page shows the message's text instead:
 //
 //   - GET /api/v1/meta: {"you","act_as","people":[],"backends":[{"name","isolated"}],
 //     "default_backend","models":[],"notices":[],"commands":[{"name","usage","does",

@@ -242,6 +242,8 @@ func TestCompletionFromTheServersOwnList(t *testing.T) {
 	}
 	require.Equal(t, []string{"/agent run ", "/agent new ", "/agent later"}, suggest("/agent ", "c"))
 	require.Equal(t, []string{"/agent new ", "/agent model ", "/agent switch ", "/agent later"}, suggest("/agent ", "t"))
+	require.Equal(t, []string{"@countersign "}, suggest("@C", "c"))
+	require.Equal(t, []string{"@Countersign run "}, suggest("@Countersign ru", "c"), "phones begin words large")
 	require.Equal(t, []string{"/agent run --backend ", "/agent run --title "}, suggest("/agent run ", "c"))
 	require.Equal(t, []string{"/agent switch local ", "/agent switch docker "}, suggest("/agent switch ", "t"))
 	require.Equal(t, []string{"/agent model big "}, suggest("/agent model ", "t"))

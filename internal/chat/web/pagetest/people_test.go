@@ -77,7 +77,7 @@ func TestActAsSwitches(t *testing.T) {
 	tb.click("button.person")
 	tb.shows("dialog", "Known here: ada, grace, linus.")
 	tb.run(typed("dialog input", "no spaces please"+kb.Enter))
-	tb.shows("dialog [role=alert]", "Use letters, digits, dots, hyphens and underscores.")
+	tb.shows("dialog [role=alert]", "Use letters, digits, dots, hyphens and underscores, at most 32.")
 	tb.eval(`document.querySelector("dialog input").value = ""`)
 	tb.run(typed("dialog input", "grace"+kb.Enter))
 	tb.shows("button.person", "grace")

@@ -22,7 +22,7 @@ import (
 
 const token = "t0k-en_for.tests"
 
-// The API's shapes, as CONTRACT.md and the page's build notes have them.
+// The API's shapes, as packages web and page describe them.
 type (
 	message struct {
 		ID        string     `json:"id"`

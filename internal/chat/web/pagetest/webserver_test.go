@@ -75,6 +75,11 @@ func TestWithTheServer(t *testing.T) {
 	s.thread = s.sessions.Asked("RequestSession")[0].Arg.(workflows.SessionRequest).Thread
 	require.True(t, strings.HasSuffix(tb.text("location.hash"), "#/t/"+s.thread.ID))
 
+	tb.click("[data-action=menu]")
+	for _, item := range []string{"Status", "Switch backend…", "Fork…", "Rename…", "Change model…", "Stop the turn", "Pause", "Grants…", "Files", "Destroy…"} {
+		tb.shows(".menu", item)
+	}
+	tb.press(kb.Escape)
 	now := time.Now()
 	ada := workflows.Actor{ID: "ada", Name: "ada"}
 	s.show(workflows.MessageView{Key: "header", Kind: workflows.KindHeader, Version: 1, Header: &workflows.HeaderView{
@@ -131,4 +136,20 @@ func TestWithTheServer(t *testing.T) {
 	tb.shows(".message.notice", "no sessions yet")
 	tb.run(chromedp.Reload())
 	tb.shows(".message.notice", "no sessions yet")
+}
+
+// Who an address names is somebody that the server takes, or the page goes on as who
+// the token is for, and says so.
+func TestWhoTheAddressNames(t *testing.T) {
+	t.Parallel()
+	s := openSite(t)
+	tb := newBrowser(t).blank()
+	tb.expect("400")
+	tb.run(chromedp.Navigate(s.URL() + "/?as=zo%C3%AB#token=" + token))
+	tb.shows("button.person", "zoë")
+	tb.run(chromedp.Navigate(s.URL() + "/?as=no%20spaces#token=" + token))
+	tb.shows("#toasts", "Nobody can speak here as “no spaces”.")
+	tb.shows("button.person", "you")
+	require.NotContains(t, tb.text("location.href"), "as=")
+	tb.until("connected", `document.querySelector(".connection.open")`)
 }
