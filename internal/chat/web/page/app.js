@@ -321,7 +321,7 @@ class App {
     this.s.thread = null;
     this.s.talk = newThread(known.id, { id: known.id }, true);
     this.composer = new Composer({
-      place: "c." + known.id, kind: "c", label: "Message to #" + known.id, placeholder: "/agent fix the flaky test in internal/router",
+      place: "c." + known.id, kind: "c", label: "Message to #" + known.id, placeholder: "/agent fix the flaky test",
       known: () => this.known(), files: this.draftFiles("c." + known.id), backends: this.s.meta.backends, defaultBackend: this.s.meta.default_backend,
       send: (text, files) => this.startTask(known.id, text, files),
     });
@@ -366,7 +366,7 @@ class App {
     try {
       const answer = await this.client.post(path("channels", channel, "messages"), messageBody(text, mine.clientID, files));
       this.unsure = null;
-      if (answer.text) toast(markdown(answer.text, { times: true }), { kind: "info" });
+      if (answer.text) toast(markdown(answer.text, { times: true }));
       await this.loadThreads();
       const opened = answer.opened || (this.s.threads.some((t) => t.id === answer.thread_id) && answer.thread_id);
       if (opened) location.hash = "#/t/" + encodeURIComponent(opened);
@@ -391,9 +391,9 @@ class App {
     this.replacePending(thread, pending, (pending = { ...pending, error: "" }));
     try {
       const answer = await this.client.post(path("threads", thread.id, "messages"), messageBody(pending.text, pending.clientID, pending.files));
-      if (answer.text) toast(markdown(answer.text, { times: true }), { kind: "info" });
+      if (answer.text) toast(markdown(answer.text, { times: true }));
       if (answer.opened && answer.opened !== thread.id) {
-        toast("A new thread was opened.", { kind: "info", action: { label: "Go there", run: () => (location.hash = "#/t/" + encodeURIComponent(answer.opened)) } });
+        toast("A new thread was opened.", { action: { label: "Go there", run: () => (location.hash = "#/t/" + encodeURIComponent(answer.opened)) } });
       }
       this.replacePending(thread, pending, { ...pending, messageID: answer.message_id });
       if (!answer.message_id || answer.text) thread.pending = thread.pending.filter((p) => p.clientID !== pending.clientID);
@@ -403,7 +403,7 @@ class App {
     } catch (err) {
       if (err.status === 401) this.gate();
       const sentence = notSent(err);
-      this.replacePending(thread, pending, { ...pending, error: sentence, unsure: isUnsure(err) });
+      this.replacePending(thread, pending, { ...pending, error: sentence, unsure: isUnsure(err), refused: isRefused(err) });
       announce((isUnsure(err) ? "" : "Message not sent. ") + sentence);
     }
   }
@@ -456,6 +456,9 @@ const messageBody = (text, clientID, files) => ({ text, client_id: clientID, ...
 
 // isUnsure says whether a text may have arrived all the same.
 const isUnsure = (err) => !(err instanceof ApiError) || err.status === 0 || err.code === "unconfirmed";
+
+// isRefused says whether the same text would be refused again.
+const isRefused = (err) => err instanceof ApiError && err.status >= 400 && err.status < 500 && err.status !== 401 && err.status !== 429;
 
 function notSent(err) {
   if (!isUnsure(err)) return err.sentence;

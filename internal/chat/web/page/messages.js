@@ -185,6 +185,6 @@ export function pendingEl(p, view) {
       p.files.length > 0 && h("p", { class: "aside" }, "Attached: ", p.files.map((f, i) => [i ? ", " : "", visible(f.name), ` (${size(f.bytes)})`])),
       p.error && h("p", { class: "unsent" }, p.error),
       p.error && h("div", { class: "buttons" },
-        h("button", { type: "button", class: "button primary", "data-action": "resend" }, "Send again"),
+        !p.refused && h("button", { type: "button", class: "button primary", "data-action": "resend" }, "Send again"),
         h("button", { type: "button", class: "button", "data-action": "unsend" }, p.unsure ? "Hide" : "Take it back"))));
 }

@@ -28,7 +28,7 @@
 //   - GET /api/v1/threads/{t}/grants: [{"id","command","by","at","until"}].
 //   - POST /api/v1/files?name=…: keeps the body and answers {"id","name","bytes"}; a
 //     posted message's "files" is a list of such answers.
-//   - A click's "values": "digest", "reason", "changes" (with deny), "command" and
+//   - A click's "values": "digest", "reason" (with approve a note), "changes" (with deny), "command" and
 //     "break_glass" (with approve).
 //   - A click's answer may have "review", a chat.Review; without it "text" is shown.
 //     That on "details" may have "details": [{"n","id","command","outcome","facts":[],

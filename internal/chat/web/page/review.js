@@ -79,8 +79,9 @@ class Review {
     this.foot = h("div", { class: "dialog-foot" });
     this.edit = answer.review && this.editable() ? editBox(this.command) : null;
     this.note = h("textarea", { id: "review-note", rows: "2", autocomplete: "off" });
+    this.remark = h("textarea", { id: "review-remark", rows: "2", autocomplete: "off" });
     const fixed = answer.review && !this.edit && this.isShell() && a.editable === false;
-    this.choices = h("div", { class: "choices" }, this.edit?.el, fixed && h("p", { class: "aside" }, cannotEdit), this.noteBox());
+    this.choices = h("div", { class: "choices" }, this.edit?.el, fixed && h("p", { class: "aside" }, cannotEdit), this.remarkBox(), this.noteBox());
     body.replaceChildren(...content(a, answer), this.choices, h("p", { class: "digest" }, "Digest ", h("code", {}, this.digest || "none")), this.alert, this.foot);
     this.makeButtons(a);
     this.follow();
@@ -128,6 +129,12 @@ class Review {
     this.edit?.field.addEventListener("input", () => this.labels());
   }
 
+  // remarkBox takes what stands beside an approval.
+  remarkBox() {
+    return h("details", {}, h("summary", {}, "Add a note"),
+      h("label", { for: "review-remark" }, "Note to the approval (it stands on the card and goes on record)"), this.remark);
+  }
+
   // noteBox asks the agent for something else.
   noteBox() {
     const send = h("button", { type: "button", class: "button" }, "Ask for these changes");
@@ -151,9 +158,13 @@ class Review {
   }
 
   approve() {
-    if (this.changed()) return this.send("approve", { digest: this.digest, command: this.edit.field.value }, this.yes);
+    const values = { digest: this.digest };
+    const reason = this.remark.value.trim();
+    if (reason) values.reason = reason;
+    if (this.changed()) values.command = this.edit.field.value;
+    if (reason || values.command) return this.send("approve", values, this.yes);
     this.d.close();
-    click(this.app, this.message, "approve", { digest: this.digest });
+    click(this.app, this.message, "approve", values);
   }
 
   // send keeps the dialog open until the server has judged what was typed, so that

@@ -134,6 +134,23 @@ func TestAFailedSendIsKeptAndRetriedAsTheSame(t *testing.T) {
 	tb.until("it is taken back into the field", `document.querySelector("#composer").value === "never mind" && !document.querySelector(".pending")`)
 }
 
+// What was refused would be refused again: it can only be taken back and changed.
+func TestARefusedMessageIsTakenBack(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.addSession(session{ID: "t1", Title: "x", Liveness: "active"})
+	s.onPost = func(string, string, post, string) (int, string) {
+		return http.StatusBadRequest, "There is no backend “nowhere”."
+	}
+	tb := newBrowser(t).open(s, "ada", "t1")
+	tb.expect("400")
+	tb.run(typed("#composer", "/agent switch nowhere"+kb.Enter))
+	tb.shows(".message.pending", "There is no backend “nowhere”.")
+	require.Equal(t, "0", tb.text(`document.querySelectorAll(".message.pending [data-action=resend]").length`))
+	tb.click(".message.pending [data-action=unsend]")
+	tb.until("it is taken back into the field", `document.querySelector("#composer").value === "/agent switch nowhere" && !document.querySelector(".pending")`)
+}
+
 func TestAFailedStartKeepsTextAndIdentity(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)

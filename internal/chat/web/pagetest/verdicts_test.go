@@ -118,6 +118,19 @@ func TestAskForChanges(t *testing.T) {
 	require.Equal(t, click{"deny", map[string]string{"changes": "use the staging bucket"}}, s.seenClicks()[1].click)
 }
 
+func TestANoteToTheApproval(t *testing.T) {
+	t.Parallel()
+	s, b := approvalThread(t)
+	s.onClick = reviewed("rm -rf x", recorded)
+	tb := b.open(s, "grace", "t1")
+	tb.click("#m-p1 [data-button=review]")
+	tb.choose("Add a note")
+	tb.run(typed("#review-remark", "agreed with linus"))
+	tb.choose("Approve what is shown")
+	tb.shows("#toasts", "Recorded.")
+	require.Equal(t, click{"approve", map[string]string{"digest": s.seenClicks()[1].Values["digest"], "reason": "agreed with linus"}}, s.seenClicks()[1].click)
+}
+
 func TestBreakGlassAsksTwice(t *testing.T) {
 	t.Parallel()
 	s, b := approvalThread(t)
