@@ -64,6 +64,6 @@ func TestAIMock(t *testing.T) {
 		require.Eventually(t, func() bool {
 			got, err := b.call(ask("hello"))
 			return err == nil && got.Answer.Text == "Hello to you."
-		}, 20*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 	}
 }

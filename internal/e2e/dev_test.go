@@ -2,11 +2,12 @@ package e2e_test
 
 import (
 	"encoding/json"
-	"errors"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -159,12 +160,17 @@ func (d *dev) inProject(t testing.TB, name string) string {
 
 func lines(s string) []string { return strings.Split(strings.TrimRight(s, "\n"), "\n") }
 
-// freePort is one that nothing listens on now.
+// freePort is one that nothing listens on now, and that the system gives to no
+// outgoing connection: it is still free when a process of the test's has died.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, errors.Join(err, l.Close()))
-	return port
+	for range 200 {
+		port := strconv.Itoa(20_000 + rand.IntN(12_000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			require.NoError(t, l.Close())
+			return port
+		}
+	}
+	require.FailNow(t, "no port is free")
+	return ""
 }

@@ -125,7 +125,7 @@ func TestSwitchEndsBackground(t *testing.T) {
 	d, _ := dockerDev(t)
 	d.up(t)
 	ada := d.as("ada")
-	const beating = "while :; do echo x >> beats; sleep 0.2; done"
+	const beating = "while :; do echo x | tee -a beats; sleep 0.2; done"
 	id := ada.opens(t, "```interactive yield=300\n"+beating+"\n```")
 	for i, to := range []string{"local", "docker"} {
 		turn := 2*i + 1
@@ -133,7 +133,8 @@ func TestSwitchEndsBackground(t *testing.T) {
 			ada.says(t, id, "```interactive yield=300\n"+beating+"\n```")
 		}
 		ada.seesIn(t, 2*within, id, "it runs in the background", func(th thread) bool {
-			return strings.HasPrefix(th.turn(turn).Text, "Done") && command(th.calls(turn)).State == "running"
+			c := command(th.calls(turn))
+			return strings.HasPrefix(th.turn(turn).Text, "Done") && c.State == "running" && ada.output(t, c.ID, "stdout", 0) != ""
 		})
 		ada.says(t, id, "/agent switch "+to)
 		th := ada.seesIn(t, 2*within, id, "it has moved", func(th thread) bool {

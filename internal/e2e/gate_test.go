@@ -62,9 +62,9 @@ func TestExpired(t *testing.T) {
 	d.up(t)
 	ada := d.as("ada")
 	id := ada.opens(t, "`rm -rf build`")
-	m := ada.sees(t, id, "a request", waiting).pending()[0]
 	th := ada.sees(t, id, "the answer", answered(1))
 	require.Equal(t, "expired", th.calls(1)[0].State)
+	m := ada.sees(t, id, "the request", func(th thread) bool { return len(th.all("approval")) > 0 }).all("approval")[0]
 	ada.sees(t, id, "the request has expired", decided("expired"))
 	require.Equal(t, "expired", ada.click(t, m, "approve", nil).Outcome)
 	require.Equal(t, "made\n", th.inWorkspace(t, "build/out"))

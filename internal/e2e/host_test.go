@@ -39,7 +39,7 @@ func (d *dev) secondHost(t testing.TB) []string {
 // back.
 func TestHostDies(t *testing.T) {
 	t.Parallel()
-	d := startDev(t, "--without", "worker")
+	d := startDev(t, "--without", "worker", "--set", "sandbox.timeout.shell=1h")
 	const deadAfter = "sandbox.host_dead_after=15s"
 	ada := d.as("ada")
 	first := d.worker(t, "--set", deadAfter)
@@ -81,8 +81,7 @@ func TestHostDies(t *testing.T) {
 		return strings.HasPrefix(th.WorkspacePath, filepath.Join(d.home, "data-2")+"/")
 	})
 	require.Equal(t, "one\ntwo\n", ada.output(t, th.calls(4)[0].ID, "stdout", 0))
-	require.True(t, th.said("The session goes on on another host"))
-	once(t, th)
+	once(t, ada.sees(t, id, "it says so", func(th thread) bool { return th.said("The session goes on on another host") }))
 
 	// Back: the old generation is removed, with the command that ran on.
 	require.NotEmpty(t, commandLines(t, mine), "it runs on")
@@ -107,7 +106,7 @@ func TestHostDies(t *testing.T) {
 // to the session any more, and its sandbox goes.
 func TestHostStandsStill(t *testing.T) {
 	t.Parallel()
-	d := startDev(t, "--without", "worker")
+	d := startDev(t, "--without", "worker", "--set", "sandbox.timeout.shell=1h")
 	const deadAfter = "sandbox.host_dead_after=15s"
 	ada := d.as("ada")
 	first := d.worker(t, "--set", deadAfter)
@@ -131,7 +130,7 @@ func TestHostStandsStill(t *testing.T) {
 	require.Equal(t, "recorded", ada.click(t, m, "approve", nil).Outcome)
 	th = ada.seesIn(t, 3*within, id, "it goes on elsewhere", answered(3))
 	require.Equal(t, "one\n", ada.output(t, th.calls(3)[0].ID, "stdout", 0))
-	require.True(t, th.said("The session goes on on another host"))
+	ada.sees(t, id, "it says so", func(th thread) bool { return th.said("The session goes on on another host") })
 
 	require.NotEmpty(t, commandLines(t, mine), "it runs on")
 	require.NoError(t, first.cmd.Process.Signal(syscall.SIGCONT))
@@ -144,8 +143,9 @@ func TestHostStandsStill(t *testing.T) {
 	c := ada.does(t, id, 4, "cat log")
 	ran(t, c)
 	require.Equal(t, "one\n", ada.output(t, c.ID, "stdout", 0))
-	th = ada.thread(t, id)
+	th = ada.sees(t, id, "the header says where", func(th thread) bool {
+		return strings.HasPrefix(th.WorkspacePath, filepath.Join(d.home, "data-2")+"/")
+	})
 	require.Equal(t, "unknown", th.calls(2)[0].State)
-	require.True(t, strings.HasPrefix(th.WorkspacePath, filepath.Join(d.home, "data-2")+"/"))
 	once(t, th)
 }

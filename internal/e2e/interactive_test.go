@@ -85,27 +85,20 @@ func TestAnswerOnATerminal(t *testing.T) {
 func TestBackgroundIsEnded(t *testing.T) {
 	t.Parallel()
 	ada := sharedDev(t).as("ada")
-	gone := func(text string) {
-		t.Helper()
-		await(t, within, "no process is left", func() ([]string, bool) {
-			left := commandLines(t, text)
-			return left, len(left) == 0
-		})
-	}
-	id := ada.opens(t, "```interactive yield=300\nsleep 27182 & sleep 27183\n```")
-	th := ada.sees(t, id, "the turn is over", rests(1))
-	require.NotEmpty(t, commandLines(t, "sleep 2718"))
+	one, two, three := nap(5000), nap(5000), nap(5000)
+	id := ada.opens(t, "```interactive yield=300\n"+one+" & "+two+"\n```")
+	th := ada.sees(t, id, "the turn is over", func(th thread) bool { return rests(1)(th) && asleep(t, one, two) })
 	require.Equal(t, "recorded", ada.click(t, th.turn(1), "stop", nil).Outcome)
-	gone("sleep 2718")
+	gone(t, one, two)
 	th = ada.sees(t, id, "it is stopped", func(th thread) bool { return th.call(1, 0).State == "cancelled" })
 	require.Contains(t, th.turn(1).Text, "stopped by @ada")
 
-	ada.says(t, id, "```interactive yield=300\nsleep 37182\n```")
+	ada.says(t, id, "```interactive yield=300\n"+three+"\n```")
 	ada.sees(t, id, "the second turn is over", rests(2))
 	ada.says(t, id, "/agent pause")
-	gone("sleep 37182")
+	gone(t, three)
 	ada.sees(t, id, "a sentence", func(th thread) bool {
-		return th.said("Paused by @ada. The next message resumes it. Ended in the background: `sleep 37182`.")
+		return th.said("Paused by @ada. The next message resumes it. Ended in the background: `" + three + "`.")
 	})
 }
 

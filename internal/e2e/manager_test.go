@@ -17,7 +17,7 @@ func TestForkDuringACommand(t *testing.T) {
 	ada := sharedDev(t).as("ada")
 	id := ada.opens(t, "`echo from the source > f`")
 	ada.sees(t, id, "the first turn is over", answered(1))
-	ada.says(t, id, "`sleep 60; echo late > f`")
+	ada.says(t, id, "`"+untilGo+"; echo late > f`")
 	ada.sees(t, id, "the source is busy", running(2))
 
 	began := time.Now()
@@ -36,7 +36,8 @@ func TestForkDuringACommand(t *testing.T) {
 	source := ada.thread(t, id)
 	require.True(t, source.said("end of turn 1"), "the person is told which boundary")
 
-	th = ada.seesIn(t, 90*time.Second, id, "the source ends", answered(2))
+	source.letGo(t)
+	th = ada.sees(t, id, "the source ends", answered(2))
 	ran(t, th.calls(2)[0])
 	require.Equal(t, "late\n", th.inWorkspace(t, "f"))
 	require.Equal(t, "from the source\n", ada.thread(t, opened).inWorkspace(t, "f"))
@@ -67,10 +68,11 @@ func TestDestroyWithReceipt(t *testing.T) {
 	path := ada.thread(t, id).workspace(t)
 
 	ask := func() message {
+		before := len(ada.thread(t, id).all("notice"))
 		ada.says(t, id, "/agent destroy")
 		th := ada.sees(t, id, "the question", func(th thread) bool {
 			n := th.all("notice")
-			return len(n) > 0 && n[len(n)-1].has("destroy")
+			return len(n) > before && n[len(n)-1].has("destroy")
 		})
 		n := th.all("notice")
 		return n[len(n)-1]
@@ -117,8 +119,9 @@ func TestDestroyWithReceipt(t *testing.T) {
 func TestDestroyEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	ada := sharedDev(t).as("ada")
-	id := ada.opens(t, "`sleep 61415`")
-	ada.sees(t, id, "the command runs", func(th thread) bool { return running(1)(th) && len(commandLines(t, "sleep 61415")) > 0 })
+	long := nap(5000)
+	id := ada.opens(t, "`"+long+"`")
+	ada.sees(t, id, "the command runs", func(th thread) bool { return running(1)(th) && asleep(t, long) })
 	ada.says(t, id, "/agent done")
 	th := ada.sees(t, id, "the question", func(th thread) bool {
 		n := th.all("notice")
@@ -128,7 +131,7 @@ func TestDestroyEndsTheCommand(t *testing.T) {
 	require.Contains(t, q.Text, "running")
 	require.Equal(t, "recorded", ada.click(t, q, "destroy", nil).Outcome)
 	ada.sees(t, id, "it is destroyed", func(th thread) bool { return th.Liveness == "destroyed" })
-	require.Empty(t, commandLines(t, "sleep 61415"))
+	gone(t, long)
 }
 
 // What people ask about sessions, and change of them, in thread and channel.
@@ -173,9 +176,10 @@ func TestCommands(t *testing.T) {
 
 	fork := ada.says(t, id, "/agent fork").Opened
 	ada.sees(t, fork, "the fork", func(th thread) bool { return strings.Contains(th.Title, "fork #1") && th.Parent == id })
-	list := told("list")
-	require.Contains(t, list, "second name")
-	require.Contains(t, list, "fork #1")
+	await(t, within, "the list tells of both", func() (string, bool) {
+		list := told("list")
+		return list, contains(list, "second name") && contains(list, "fork #1")
+	})
 	p := ada.write(t, "/channels/general/messages", "/agent list")
 	th := ada.sees(t, p.ThreadID, "the list in the channel", func(th thread) bool { return len(th.all("notice")) > 0 })
 	require.Contains(t, th.all("notice")[0].Text, "second name")

@@ -2,13 +2,11 @@ package e2e_test
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -103,6 +101,9 @@ func TestClickAfterTheWorkerDied(t *testing.T) {
 	await(t, within, "the worker is up", func() (string, bool) { s := w.printed(); return s, contains(s, "Worker is up") })
 	began := time.Now()
 	out := ada.clickOnce(t, m, "approve", "once", nil).Outcome
+	if out == "unconfirmed" { // then people click again, and that is the same click
+		ada.clickAs(t, m, "approve", "once")
+	}
 	ada.sees(t, id, "the click has counted", decided("approved"))
 	t.Logf("%s, and on the card after %v", out, time.Since(began))
 	require.Less(t, time.Since(began), stretched(4*time.Second))
@@ -115,14 +116,15 @@ func TestClickAfterTheWorkerDied(t *testing.T) {
 func TestKilledFromOutside(t *testing.T) {
 	t.Parallel()
 	ada := sharedDev(t).as("ada")
-	id := ada.opens(t, "`echo started >> log; sleep 71415`")
+	long := nap(5000)
+	id := ada.opens(t, "`echo started >> log; "+long+"`")
 	th := ada.sees(t, id, "the command runs", running(1))
 	await(t, within, "it has begun", func() (string, bool) {
 		s := th.inWorkspace(t, "log")
 		return s, s != ""
 	})
 	killAll(t, filepath.Dir(th.workspace(t))) // what watches over it, first
-	killAll(t, "sleep 71415")
+	killAll(t, long)
 	th = ada.sees(t, id, "a person is asked", waiting)
 	m := th.pending()[0]
 	require.False(t, m.has("approve"))
@@ -158,23 +160,14 @@ func TestDecidedAtOnce(t *testing.T) {
 	for range 3 {
 		id := d.as("ada").opens(t, "`echo ran >> log; rm -rf build`")
 		m := d.as("ada").sees(t, id, "a request", waiting).pending()[0]
-		outcomes := map[string]int{}
-		var mu sync.Mutex
-		var all sync.WaitGroup
-		for i, button := range []string{"approve", "deny", "approve", "deny"} {
-			all.Go(func() {
-				c := d.as([]string{"ada", "grace", "linus", "ken"}[i])
-				status, data, err := c.request(http.MethodPost, "/messages/"+m.ID+"/click", map[string]string{"button": button})
-				var out clicked
-				if err != nil || status != http.StatusOK || json.Unmarshal(data, &out) != nil {
-					t.Errorf("%d %s %v", status, data, err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				outcomes[out.Outcome+" "+button]++
-			})
+		outcomes, buttons := map[string]int{}, []string{"approve", "deny", "approve", "deny"}
+		var clicks []func() clicked
+		for i, name := range []string{"ada", "grace", "linus", "ken"} {
+			clicks = append(clicks, func() clicked { return d.as(name).click(t, m, buttons[i], nil) })
 		}
-		all.Wait()
+		for i, outcome := range together(clicks...) {
+			outcomes[outcome+" "+buttons[i]]++
+		}
 		th := d.as("ada").sees(t, id, "the turn ends", answered(1))
 		approved, denied := outcomes["recorded approve"], outcomes["recorded deny"]
 		require.Equal(t, 1, approved+denied, "%v", outcomes)

@@ -46,13 +46,14 @@ func TestEveryRequesterCounts(t *testing.T) {
 	t.Parallel()
 	d := sharedDev(t)
 	ada, grace, linus := d.as("ada"), d.as("grace"), d.as("linus")
-	id := ada.opens(t, "`sleep 4`")
-	ada.sees(t, id, "the command runs", running(1))
+	id := ada.opens(t, "`"+untilGo+"`")
+	th := ada.sees(t, id, "the command runs", running(1))
 	grace.says(t, id, "then `git push --force origin main`")
+	th.letGo(t)
 	m := ada.sees(t, id, "the request", waiting).pending()[0]
 	require.Equal(t, "not_yours", ada.click(t, m, "approve", nil).Outcome)
 	require.Equal(t, "not_yours", grace.click(t, m, "approve", nil).Outcome)
 	require.Equal(t, "recorded", linus.click(t, m, "deny", nil).Outcome)
-	th := ada.sees(t, id, "the answer", answered(1))
+	th = ada.sees(t, id, "the answer", answered(1))
 	require.Equal(t, "denied", th.calls(1)[1].State)
 }

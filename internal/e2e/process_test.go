@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -151,7 +152,7 @@ func (p *process) wait(t testing.TB) int {
 	t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(within):
+	case <-time.After(machines * within):
 		require.FailNow(t, p.name+" does not end", p.printed())
 	}
 	return p.cmd.ProcessState.ExitCode()
@@ -179,6 +180,37 @@ func runs(t testing.TB, name, dir string, env []string, args ...string) (code in
 		require.NoError(t, err)
 	}
 	return cmd.ProcessState.ExitCode(), out.String(), problem.String()
+}
+
+// naps are those that were given out.
+var naps atomic.Int64
+
+// nap is a command that sleeps for so many seconds, under a number of its own, by which
+// its process is told from all others of this machine.
+func nap(seconds int) string {
+	return fmt.Sprintf("sleep %d.%07d%03d", seconds, os.Getpid(), naps.Add(1))
+}
+
+// asleep reports whether each of these commands is a process.
+func asleep(t testing.TB, naps ...string) bool {
+	t.Helper()
+	for _, n := range naps {
+		if !slices.Contains(commandLines(t, n), n) {
+			return false
+		}
+	}
+	return true
+}
+
+// gone waits until no process of this machine has one of the texts in its command line.
+func gone(t testing.TB, texts ...string) {
+	t.Helper()
+	await(t, within, "no process is left", func() (left []string, none bool) {
+		for _, text := range texts {
+			left = append(left, commandLines(t, text)...)
+		}
+		return left, len(left) == 0
+	})
 }
 
 // commandLines returns the command lines of all processes of this machine that

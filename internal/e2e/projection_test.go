@@ -117,7 +117,7 @@ type event struct {
 // follow reads events after a number until enough says so.
 func (c *client) follow(t testing.TB, after int, enough func([]event) bool) []event {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
+	ctx, cancel := context.WithTimeout(t.Context(), machines*within)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.dev.WebURL+"/api/v1/events?after="+strconv.Itoa(after), nil)
 	require.NoError(t, err)
@@ -157,7 +157,7 @@ func TestEventsResume(t *testing.T) {
 		Last int `json:"last_event"`
 	}
 	ada.get(t, "/meta", &meta)
-	id := ada.opens(t, "``for i in 1 2 3 4; do echo tick $i; sleep 1; done``")
+	id := ada.opens(t, "``until [ -e go ]; do echo tick; sleep 0.5; done``")
 	in := func(events []event, ok func(message) bool) bool {
 		for _, e := range events {
 			if e.ThreadID == id && ok(e.message) {
@@ -166,12 +166,14 @@ func TestEventsResume(t *testing.T) {
 		}
 		return false
 	}
-	answer := func(m message) bool { return m.Key == "answer-1" }
-	events := ada.follow(t, meta.Last, func(es []event) bool { return in(es, answer) })
-	require.True(t, in(events, func(m message) bool { return m.Kind == "header" }) || in(events, func(m message) bool { return m.Kind == "user" }))
-	require.True(t, in(events, func(m message) bool {
+	live := func(m message) bool {
 		return m.Key == "turn-1" && len(m.ToolCalls) == 1 && m.ToolCalls[0].State == "running" && strings.Contains(m.ToolCalls[0].Tail, "tick")
-	}), "a live tail was seen")
+	}
+	answer := func(m message) bool { return m.Key == "answer-1" }
+	events := ada.follow(t, meta.Last, func(es []event) bool { return in(es, live) })
+	require.True(t, in(events, func(m message) bool { return m.Kind == "header" }) || in(events, func(m message) bool { return m.Kind == "user" }))
+	ada.thread(t, id).letGo(t)
+	events = append(events, ada.follow(t, events[len(events)-1].id, func(es []event) bool { return in(es, answer) })...)
 	for i := 1; i < len(events); i++ {
 		require.Greater(t, events[i].id, events[i-1].id, "numbers grow")
 	}

@@ -76,14 +76,15 @@ func TestForcedContinueAsNew(t *testing.T) {
 		th = ada.sees(t, id, "its card is over", over(3))
 		require.Equal(t, "denied", th.calls(3)[0].State)
 
-		ada.says(t, id, "`sleep 2; echo first >> order`")
-		ada.sees(t, id, "the command runs", running(4))
+		ada.says(t, id, "`"+untilGo+"; echo first >> order`")
+		th = ada.sees(t, id, "the command runs", running(4))
 		ada.says(t, id, "`echo second >> order`")
 		ada.says(t, id, "`echo third >> order`")
+		th.letGo(t)
 		th = ada.sees(t, id, "the answer to all three", answered(4))
 		require.Equal(t, "first\nsecond\nthird\n", th.inWorkspace(t, "order"), "with --force-continue-as-new %d", n)
 
-		ada.says(t, id, "``for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 1; done``")
+		ada.says(t, id, "``until [ -e never ]; do echo on; sleep 1; done``")
 		th = ada.sees(t, id, "the command runs", running(5))
 		require.Equal(t, "recorded", ada.click(t, th.turn(5), "stop", nil).Outcome)
 		th = ada.sees(t, id, "the turn is stopped", over(5))

@@ -144,6 +144,15 @@ func (th thread) inWorkspace(t testing.TB, name string) string {
 	return string(data)
 }
 
+// untilGo is a command that goes on when the test lets it go.
+const untilGo = "until [ -e go ]; do sleep 0.1; done"
+
+// letGo lets a session's command go on that waits with [untilGo].
+func (th thread) letGo(t testing.TB) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(filepath.Join(th.workspace(t), "go"), nil, 0o644))
+}
+
 // does gives a command in a session's next turn, approves what is asked, and
 // returns the call when the turn has ended.
 func (c *client) does(t testing.TB, id string, turn int, command string) call {

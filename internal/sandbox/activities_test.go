@@ -522,7 +522,7 @@ func TestStop(t *testing.T) {
 		res, _ := call[workflows.ToolResult](r, r.acts.RunTool, in)
 		done <- res
 	}()
-	require.Eventually(t, func() bool { return r.log(in.ExecID, execlog.Stdout) == "begun\n" }, 10*time.Second, 10*time.Millisecond,
+	require.Eventually(t, func() bool { return r.log(in.ExecID, execlog.Stdout) == "begun\n" }, time.Minute, 10*time.Millisecond,
 		"output is in the blob store while the command runs")
 	_, err := call[any](r, r.acts.SignalExec, workflows.SignalExecInput{Sandbox: r.ref, ExecID: in.ExecID, Why: "stop"})
 	require.NoError(t, err)

@@ -66,7 +66,7 @@ func TestFullDisk(t *testing.T) {
 			var err error
 			res, err = call[workflows.ToolResult](r, r.acts.RunTool, in)
 			return err == nil
-		}, 30*time.Second, 50*time.Millisecond, name)
+		}, time.Minute, 50*time.Millisecond, name)
 		require.Equal(t, workflows.CallCompleted, res.State, "%s: %s", name, res.Error)
 	}
 	entries, err := os.ReadDir(r.ref.WorkspacePath)

@@ -74,7 +74,7 @@ func (b *background) ended() workflows.ToolResult {
 	select {
 	case res := <-b.done:
 		return res
-	case <-time.After(30 * time.Second):
+	case <-time.After(3 * time.Minute):
 		b.t.Fatal("the command in the background does not end")
 		return workflows.ToolResult{}
 	}
@@ -245,7 +245,7 @@ func TestTalkAndSnapshot(t *testing.T) {
 
 func (r *rig) eventually(what string, ok func() bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			r.t.Fatalf("never came: %s", what)
 		}

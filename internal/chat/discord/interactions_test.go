@@ -350,9 +350,10 @@ func TestOutcomeAfterTheTokenDied(t *testing.T) {
 	s := w.session()
 	card := w.approval(s, nil)
 	w.sessions.Answer = workflows.Outcome{Outcome: workflows.OutcomeNotYours, Text: "This needs @platform-oncall."}
-	w.sessions.slow(time.Second)
+	release := w.sessions.hold()
 	w.click(grace, s.ID, card, "Approve once")
 	w.fake.Advance(16 * time.Minute)
+	release()
 	w.until("the outcome is said", func() bool { return strings.Contains(w.last(s.ID).Content, "This needs @platform-oncall.") })
 	m := w.last(s.ID)
 	require.Contains(t, m.Content, "<@"+grace+">")

@@ -80,7 +80,7 @@ func (w *world) storm(s workflows.Thread, r *rand.Rand) {
 		}
 		return out
 	}
-	require.Eventually(w.t, func() bool { return len(given()) >= len(written) }, time.Minute, 20*time.Millisecond, "some messages did not come")
+	require.Eventually(w.t, func() bool { return len(given()) >= len(written) }, 3*time.Minute, 20*time.Millisecond, "some messages did not come")
 	require.Equal(w.t, written, given())
 	require.Len(w.t, w.read(s), posted)
 }

@@ -52,7 +52,7 @@ type stand struct {
 	mu    sync.Mutex
 	state map[string]workflows.TurnState
 	rows  []workflows.SessionRow
-	delay time.Duration
+	held  chan struct{} // what decisions wait for, if any
 }
 
 func (s *stand) set(t workflows.Thread, st workflows.TurnState) {
@@ -64,20 +64,21 @@ func (s *stand) set(t workflows.Thread, st workflows.TurnState) {
 	})
 }
 
-// slow makes decisions take a while.
-func (s *stand) slow(d time.Duration) {
+// hold keeps decisions from being made until release is called.
+func (s *stand) hold() (release func()) {
+	held := make(chan struct{})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.delay = d
+	s.held = held
+	return func() { close(held) }
 }
 
 func (s *stand) Decide(ctx context.Context, id string, d workflows.Decision) (workflows.Outcome, error) {
 	s.mu.Lock()
-	delay := s.delay
+	held := s.held
 	s.mu.Unlock()
-	select {
-	case <-time.After(delay):
-	case <-ctx.Done():
+	if held != nil {
+		<-held
 	}
 	return s.Sessions.Decide(ctx, id, d)
 }
@@ -243,7 +244,7 @@ func (w *world) sessionIn(parent, id string) workflows.Thread {
 // until polls for something that is about to be so.
 func (w *world) until(what string, ok func() bool) {
 	w.t.Helper()
-	require.Eventually(w.t, ok, 20*time.Second, 5*time.Millisecond, what)
+	require.Eventually(w.t, ok, time.Minute, 5*time.Millisecond, what)
 }
 
 // one is the only call of a method, once it has come.

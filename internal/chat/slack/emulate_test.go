@@ -72,7 +72,7 @@ func emulator(t *testing.T) string {
 		}
 		_ = resp.Body.Close()
 		return true
-	}, 20*time.Second, 50*time.Millisecond, "the emulator does not answer")
+	}, time.Minute, 50*time.Millisecond, "the emulator does not answer")
 	return base
 }
 

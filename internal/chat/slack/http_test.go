@@ -157,10 +157,11 @@ func TestHTTPAnswersBeforeTheOutcome(t *testing.T) {
 	require.NoError(t, err)
 	data, err := json.Marshal(payload)
 	require.NoError(t, err)
-	w.sessions.slow(4 * time.Second)
+	release := w.sessions.hold()
 	status, _ := post(t, w, "/slack/interactions", url.Values{"payload": {string(data)}}.Encode(), nil)
 	require.Equal(t, 200, status)
 	require.Empty(t, w.sessions.Asked("Decide"), "it was answered first")
+	release()
 	require.Equal(t, grace, one[workflows.Decision](w, "Decide").By.ID)
 
 	hang := make(chan struct{})

@@ -268,13 +268,14 @@ func TestSlowOutcomeFillsTheDialogLater(t *testing.T) {
 	_, err := w.fake.Press(grace, general, ts, workflows.ButtonDeny)
 	require.NoError(t, err)
 	w.until("the dialog opens", func() bool { return len(w.fake.Views(grace)) == 1 })
-	w.sessions.slow(2200 * time.Millisecond)
+	release := w.sessions.hold()
 	w.sessions.Answer = workflows.Outcome{Outcome: workflows.OutcomeExpired, Text: "This expired at 16:05 UTC."}
 	a, err := w.fake.Submit(w.fake.Views(grace)[0].ID, nil)
 	require.NoError(t, err)
 	require.True(t, a.Acked)
 	v, _ := w.fake.View(w.fake.Views(grace)[0].ID)
 	require.Contains(t, blockText(v.Blocks), "Recording")
+	release()
 	w.until("the outcome is shown", func() bool {
 		v, _ := w.fake.View(v.ID)
 		return strings.Contains(blockText(v.Blocks), "This expired")

@@ -79,7 +79,7 @@ func TestRefreshLosesNothing(t *testing.T) {
 		d.Wait()
 	}
 	w.until("all are taken", func() bool { return len(w.sessions.Asked("SendMessage")) == 20 })
-	w.until("both are back", func() bool { return w.fake.Connections() == 2 && w.fake.Opened() == 4 })
+	w.until("both are back", func() bool { return w.fake.Connections() == 2 && w.fake.Opened() >= 4 })
 }
 
 func TestBackfillAfterAStart(t *testing.T) {

@@ -57,7 +57,7 @@ type stand struct {
 	mu    sync.Mutex
 	state map[string]workflows.TurnState
 	rows  []workflows.SessionRow
-	delay time.Duration
+	held  chan struct{} // what decisions wait for, if any
 }
 
 func (s *stand) set(t workflows.Thread, st workflows.TurnState) {
@@ -69,20 +69,21 @@ func (s *stand) set(t workflows.Thread, st workflows.TurnState) {
 	})
 }
 
-// slow makes decisions take a while.
-func (s *stand) slow(d time.Duration) {
+// hold keeps decisions from being made until release is called.
+func (s *stand) hold() (release func()) {
+	held := make(chan struct{})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.delay = d
+	s.held = held
+	return func() { close(held) }
 }
 
 func (s *stand) Decide(ctx context.Context, id string, d workflows.Decision) (workflows.Outcome, error) {
 	s.mu.Lock()
-	delay := s.delay
+	held := s.held
 	s.mu.Unlock()
-	select {
-	case <-time.After(delay):
-	case <-ctx.Done():
+	if held != nil {
+		<-held
 	}
 	return s.Sessions.Decide(ctx, id, d)
 }
@@ -120,7 +121,7 @@ type setup struct {
 func start(t *testing.T, set setup) *world {
 	t.Helper()
 	if set.fake.AckWithin == 0 {
-		set.fake.AckWithin = 1500 * time.Millisecond
+		set.fake.AckWithin = 4 * time.Second
 	}
 	if set.fake.RetryAfter == nil {
 		set.fake.RetryAfter = []time.Duration{20 * time.Millisecond, 20 * time.Millisecond, 20 * time.Millisecond}
@@ -137,7 +138,7 @@ func start(t *testing.T, set setup) *world {
 	}
 	cfg := Config{
 		BotToken: telemetry.NewSecret("xoxb-fake"), AppToken: telemetry.NewSecret("xapp-fake"), APIURL: w.fake.URL(),
-		Backfill: -1, Pace: time.Millisecond, Silence: time.Second,
+		Backfill: -1, Pace: time.Millisecond, Silence: 5 * time.Second,
 	}
 	if set.config != nil {
 		set.config(&cfg)
@@ -208,7 +209,7 @@ func (w *world) setDown(err error) {
 // until polls for something that is about to be so.
 func (w *world) until(what string, ok func() bool) {
 	w.t.Helper()
-	require.Eventually(w.t, ok, 10*time.Second, 5*time.Millisecond, what)
+	require.Eventually(w.t, ok, time.Minute, 5*time.Millisecond, what)
 }
 
 // one is the only call of a method, once it has come.

@@ -188,13 +188,13 @@ func TestUnconfirmedIsHandedOverAgain(t *testing.T) {
 	slow = false
 	mu.Unlock()
 	s = openIn(t, dir, sessions)
-	require.Eventually(t, func() bool { return len(sessions.Asked("RequestSession")) == 1 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(sessions.Asked("RequestSession")) == 1 }, time.Minute, 10*time.Millisecond)
 	var list []threadDoc
 	require.Eventually(t, func() bool {
 		_, data := s.do("GET", "/api/v1/channels/general/threads", "")
 		list = decode[[]threadDoc](t, data)
 		return len(list) == 1
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	p := s.post(general, text("/agent hello", "c1"))
 	require.Equal(t, list[0].ID, p.ThreadID)
 	mu.Lock()

@@ -64,7 +64,7 @@ func TestLockNamesItsHolderAndEndsWithIt(t *testing.T) {
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	var lock *datadir.Lock
-	require.Eventually(t, func() bool { lock, err = d.LockDev(); return err == nil }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { lock, err = d.LockDev(); return err == nil }, time.Minute, 10*time.Millisecond)
 	require.NoError(t, lock.Release())
 }
 

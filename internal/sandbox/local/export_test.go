@@ -4,9 +4,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/countersign/countersign/internal/sandbox"
 )
+
+// patience is how long tests wait for what a busy machine takes its time for.
+const patience = 2 * time.Minute
 
 // HasSpare tells whether a namespace waits for the session's next command.
 func HasSpare(s sandbox.Session) bool {

@@ -129,7 +129,9 @@ func TestCommandsAreInTheirGroup(t *testing.T) {
 				if err := os.Mkdir(dir, 0o755); err != nil {
 					t.Skipf("no group can be made: %v", err)
 				}
-				t.Cleanup(func() { require.NoError(t, os.Remove(dir)) })
+				t.Cleanup(func() { // the kernel may be at it still
+					require.Eventually(t, func() bool { return os.Remove(dir) == nil }, patience, 10*time.Millisecond)
+				})
 				b, err := New(t.Context(), Config{DataDir: t.TempDir()})
 				require.NoError(t, err)
 				if ok, why := b.Isolated(); !ok {
@@ -145,7 +147,7 @@ func TestCommandsAreInTheirGroup(t *testing.T) {
 					require.NoError(t, err)
 					s.b.spares.Add(1)
 					s.spares.ready = []*spare{sp}
-					require.Eventually(t, func() bool { return size(filepath.Join(sp.dir, "run", "init")) > 0 }, 30*time.Second, time.Millisecond)
+					require.Eventually(t, func() bool { return size(filepath.Join(sp.dir, "run", "init")) > 0 }, patience, time.Millisecond)
 				}
 				require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "exec", Command: "sleep 600 & sleep 600"}))
 				group := filepath.Join(dir, b.groups.prefix+s.name, "cgroup.procs")
@@ -163,7 +165,7 @@ func TestCommandsAreInTheirGroup(t *testing.T) {
 						}
 					}
 					return n == 2
-				}, 30*time.Second, 10*time.Millisecond, "in the group: %v", in)
+				}, patience, 10*time.Millisecond, "in the group: %v", in)
 				require.NotContains(t, in, "cat", "what keeps its output")
 				require.NoError(t, s.Signal(t.Context(), "exec", sandbox.SignalKill))
 			})

@@ -26,7 +26,7 @@ func withSpareOf(t *testing.T, limit int64) *session {
 	require.NoError(t, err)
 	t.Cleanup(sp.end)
 	self := filepath.Join(sp.dir, "run", "self")
-	require.Eventually(t, func() bool { return size(self) > 0 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return size(self) > 0 }, patience, time.Millisecond)
 	s.spares.mu.Lock()
 	s.b.spares.Add(1)
 	s.spares.ready, s.spares.wanted = []*spare{sp}, 0
@@ -95,14 +95,14 @@ func TestKeeperEndsACommand(t *testing.T) {
 	t.Run("when its time is over", func(t *testing.T) {
 		t.Parallel()
 		s, _ := withSpare(t)
-		got := keptOf(t, s, sandbox.ExecSpec{ID: "a", Command: forever, Limits: sandbox.Limits{Timeout: 2 * time.Second}})
+		got := keptOf(t, s, sandbox.ExecSpec{ID: "a", Command: forever, Limits: sandbox.Limits{Timeout: 5 * time.Second}})
 		got.errors = "" // the shell may say that its sleep was terminated
 		require.Equal(t, kept{state: sandbox.StateTimedOut, code: 4, out: "begun\nasked\n"}, got)
 	})
 	t.Run("that does not listen", func(t *testing.T) {
 		t.Parallel()
 		s, _ := withSpare(t)
-		got := keptOf(t, s, sandbox.ExecSpec{ID: "a", Command: "trap '' TERM; while :; do sleep 0.05; done", Limits: sandbox.Limits{Timeout: time.Second}})
+		got := keptOf(t, s, sandbox.ExecSpec{ID: "a", Command: "trap '' TERM; while :; do sleep 0.05; done", Limits: sandbox.Limits{Timeout: 4 * time.Second}})
 		got.errors = ""
 		require.Equal(t, kept{state: sandbox.StateTimedOut, code: 137}, got)
 	})
@@ -110,7 +110,7 @@ func TestKeeperEndsACommand(t *testing.T) {
 		t.Parallel()
 		s, _ := withSpare(t)
 		require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "a", Command: forever}))
-		require.Eventually(t, func() bool { return size(filepath.Join(s.record("a"), "stdout")) > 0 }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return size(filepath.Join(s.record("a"), "stdout")) > 0 }, patience, time.Millisecond)
 		require.NoError(t, s.Signal(t.Context(), "a", sandbox.SignalFreeze))
 		require.NoError(t, s.Signal(t.Context(), "a", sandbox.SignalThaw))
 		require.NoError(t, s.Signal(t.Context(), "a", sandbox.SignalStop))
@@ -137,7 +137,7 @@ func TestKeeperIsKilled(t *testing.T) {
 	spec := sandbox.ExecSpec{ID: "a", Command: "echo run >> runs; while :; do sleep 0.05; done"}
 	require.NoError(t, s.Start(t.Context(), spec))
 	runs := filepath.Join(s.root.Name(), "runs")
-	require.Eventually(t, func() bool { return size(runs) > 0 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return size(runs) > 0 }, patience, time.Millisecond)
 	line, err := os.ReadFile(filepath.Join(s.record("a"), "run", "self"))
 	require.NoError(t, err)
 	self, err := harness.ParseProcess(string(line))

@@ -31,6 +31,9 @@ func open(ctx context.Context, dir string) (sandbox.Backend, error) {
 	return b, err
 }
 
+// patience is how long tests wait for what a busy machine takes its time for.
+const patience = 2 * time.Minute
+
 // ahead opens sandboxes with a namespace that was made ahead of the first command.
 type ahead struct{ *local.Backend }
 
@@ -40,7 +43,7 @@ func (a ahead) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Session, er
 		return s, err
 	}
 	s.(sandbox.Preparer).Prepare()
-	for end := time.Now().Add(10 * time.Second); !local.HasSpare(s); {
+	for end := time.Now().Add(patience); !local.HasSpare(s); {
 		if time.Now().After(end) {
 			return s, errors.New("no namespace was made ahead")
 		}

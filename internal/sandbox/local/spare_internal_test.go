@@ -32,7 +32,7 @@ func withSpare(t *testing.T) (*session, *spare) {
 	require.Len(t, s.spares.ready, 1)
 	sp := s.spares.ready[0]
 	self := filepath.Join(sp.dir, "run", "self")
-	require.Eventually(t, func() bool { return size(self) > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return size(self) > 0 }, patience, time.Millisecond)
 	return s, sp
 }
 
@@ -55,7 +55,7 @@ func TestSpareIsUsedOnceAndReplaced(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(s.record("a"), "run", "script"), "it holds the command's environment")
 	require.True(t, os.SameFile(before, after))
 	require.NoDirExists(t, sp.dir)
-	require.Eventually(t, func() bool { return HasSpare(s) }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return HasSpare(s) }, patience, time.Millisecond)
 	require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "a", Command: `echo "$COUNTERSIGN_EXEC in $PWD"`}))
 	require.True(t, HasSpare(s), "an exec that was started takes none")
 }
@@ -149,7 +149,7 @@ func TestSpareLeavesNothingBehind(t *testing.T) {
 			}
 		}
 		return true
-	}, 10*time.Second, 10*time.Millisecond)
+	}, patience, 10*time.Millisecond)
 }
 
 // TestSparesOfAQuickSession: one is made while another serves, where commands follow
@@ -164,13 +164,13 @@ func TestSparesOfAQuickSession(t *testing.T) {
 	}
 	require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "a", Command: "true"}))
 	output(t, s, "a")
-	require.Eventually(t, func() bool { return waiting() == 1 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return waiting() == 1 }, patience, time.Millisecond)
 	s.spares.mu.Lock()
 	s.spares.taken = time.Now() // however long this machine has taken
 	s.spares.mu.Unlock()
 	require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "b", Command: "true"}))
 	output(t, s, "b")
-	require.Eventually(t, func() bool { return waiting() == mostSpares }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return waiting() == mostSpares }, patience, time.Millisecond)
 	s.spares.mu.Lock()
 	idle := s.spares.ready[1]
 	s.spares.mu.Unlock()

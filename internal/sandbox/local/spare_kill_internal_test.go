@@ -49,14 +49,14 @@ func TestSpareOfAKilledWorker(t *testing.T) {
 				return n
 			}
 			selfs := filepath.Join(dir, "sandboxes", "*", "execs", spareMark+"*", "run", "self")
-			require.Eventually(t, func() bool { found, _ := filepath.Glob(selfs); return len(found) > 0 && size(found[0]) > 0 }, 20*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { found, _ := filepath.Glob(selfs); return len(found) > 0 && size(found[0]) > 0 }, patience, time.Millisecond)
 			require.Positive(t, waiting())
 			if frozen {
 				require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
 			}
 			require.NoError(t, cmd.Process.Kill())
 			_ = cmd.Wait()
-			require.Eventually(t, func() bool { return waiting() == 0 }, 20*time.Second, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return waiting() == 0 }, patience, 5*time.Millisecond)
 			left, _ := filepath.Glob(filepath.Join(dir, "sandboxes", "*", "execs", spareMark+"*"))
 			require.Empty(t, left)
 		})

@@ -73,18 +73,18 @@ func TestHarnessKilled(t *testing.T) {
 		spec := sandbox.ExecSpec{
 			ID: "e", Command: "echo run >> runs; while :; do echo x >> beats; sleep 0.05; done",
 			// The clock outlives the harness, and this test: it is to end soon.
-			Limits: sandbox.Limits{Timeout: 15 * time.Second},
+			Limits: sandbox.Limits{Timeout: time.Minute},
 		}
 		require.NoError(t, s.Start(ctx, spec))
 		require.Eventually(t, func() bool {
 			info, err := s.Stat(ctx, "beats")
 			return err == nil && info.Exists
-		}, 10*time.Second, 10*time.Millisecond)
+		}, patience, 10*time.Millisecond)
 		require.NoError(t, syscall.Kill(pidIn(t, filepath.Join(recordDir(t, dir, "e"), "run", "self")), syscall.SIGKILL))
 		require.Eventually(t, func() bool {
 			st, err := s.Status(ctx, "e")
 			return err == nil && st.State == sandbox.StateUnknown
-		}, 10*time.Second, 10*time.Millisecond)
+		}, patience, 10*time.Millisecond)
 		require.NoError(t, s.Attach(ctx, "e", sandbox.Stdout, 0, &bytes.Buffer{}), "an attachment ends")
 		require.NoError(t, s.Start(ctx, spec))
 		st, err := s.Status(ctx, "e")
@@ -142,14 +142,14 @@ func TestRemovedWhileItRuns(t *testing.T) {
 				number += "8"
 			}
 			require.NoError(t, s.Start(ctx, sandbox.ExecSpec{
-				ID: "e", Command: "trap '' TERM; sleep " + number + " & sleep " + number + "; sleep " + number, Limits: sandbox.Limits{Timeout: 5 * time.Second},
+				ID: "e", Command: "trap '' TERM; sleep " + number + " & sleep " + number + "; sleep " + number, Limits: sandbox.Limits{Timeout: 10 * time.Second},
 			}))
-			require.Eventually(t, func() bool { return runsNow(t, "sleep", number) }, 30*time.Second, 10*time.Millisecond)
-			require.Eventually(t, func() bool { return os.RemoveAll(dir) == nil }, 30*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return runsNow(t, "sleep", number) }, patience, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return os.RemoveAll(dir) == nil }, patience, 10*time.Millisecond)
 			_, err = s.Status(ctx, "e")
 			require.ErrorIs(t, err, sandbox.ErrGone)
 			require.ErrorIs(t, s.Attach(ctx, "e", sandbox.Stdout, 0, io.Discard), sandbox.ErrGone)
-			require.Eventually(t, func() bool { return !runsNow(t, "sleep", number) }, time.Minute, 50*time.Millisecond)
+			require.Eventually(t, func() bool { return !runsNow(t, "sleep", number) }, patience, 50*time.Millisecond)
 		})
 	}
 }

@@ -164,7 +164,7 @@ func run(t *testing.T, s sandbox.Session, command string, change ...func(*sandbo
 // eventually polls until ok.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(3 * time.Minute)
 	for !ok() {
 		if time.Now().After(deadline) {
 			require.Fail(t, "timed out waiting", what)

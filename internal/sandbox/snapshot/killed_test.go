@@ -59,7 +59,7 @@ func TestKilled(t *testing.T) {
 	require.Eventually(t, func() bool {
 		left, err := filepath.Glob(r.Temp + "/layer-*")
 		return err == nil && len(left) == 1
-	}, 30*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 

@@ -3,6 +3,7 @@ package chaos
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -31,14 +32,20 @@ func echo(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// hello sends a line and returns what comes back within a while.
-func hello(c net.Conn) (string, error) {
-	_ = c.SetDeadline(time.Now().Add(300 * time.Millisecond))
+// hello sends a line and returns what comes back within that time.
+func hello(c net.Conn, within time.Duration) (string, error) {
+	_ = c.SetDeadline(time.Now().Add(within))
 	if _, err := io.WriteString(c, "hello\n"); err != nil {
 		return "", err
 	}
 	return bufio.NewReader(c).ReadString('\n')
 }
+
+// long is more than a busy machine takes for a line; short is when nothing comes.
+const (
+	long  = time.Minute
+	short = time.Second
+)
 
 func TestLink(t *testing.T) {
 	t.Parallel()
@@ -53,7 +60,7 @@ func TestLink(t *testing.T) {
 		return c
 	}
 	c := dial()
-	answer, err := hello(c)
+	answer, err := hello(c, long)
 	require.NoError(t, err)
 	require.Equal(t, "hello\n", answer)
 
@@ -62,29 +69,29 @@ func TestLink(t *testing.T) {
 	ctx, whole := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- l.cut(ctx, time.Minute+1) }()
-	require.Eventually(t, func() bool { _, err := hello(c); return err != nil }, 5*time.Second, 10*time.Millisecond)
-	_, err = hello(dial())
+	require.Eventually(t, func() bool { _, err := hello(c, short); return err != nil }, long, 10*time.Millisecond)
+	_, err = hello(dial(), short)
 	require.Error(t, err)
 	whole()
 	require.NoError(t, <-done)
 	c = dial()
-	_, err = hello(c)
+	_, err = hello(c, long)
 	require.NoError(t, err)
 
 	// Stalled: nothing comes and nothing ends; afterwards it is reset.
 	ctx, whole = context.WithCancel(t.Context())
 	go func() { done <- l.stall(ctx, time.Minute) }()
 	var late net.Error
-	require.Eventually(t, func() bool { _, err := hello(c); return err != nil }, 5*time.Second, 10*time.Millisecond)
-	_, err = hello(c)
-	require.ErrorAs(t, err, &late)
-	require.True(t, late.Timeout())
+	require.Eventually(t, func() bool {
+		_, err := hello(c, short)
+		return errors.As(err, &late) && late.Timeout()
+	}, long, 10*time.Millisecond)
 	whole()
 	require.NoError(t, <-done)
-	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(long))
 	_, err = io.Copy(io.Discard, c)
 	require.Error(t, err, "a reset, no farewell")
-	_, err = hello(dial())
+	_, err = hello(dial(), long)
 	require.NoError(t, err)
 }
 
@@ -101,7 +108,7 @@ func TestFreeze(t *testing.T) {
 	p := &part{name: "ticker", dir: dir, argv: []string{"/bin/sh", "-c", "while :; do echo tick; sleep 0.02; done"}}
 	require.NoError(t, p.start())
 	t.Cleanup(p.kill)
-	require.Eventually(t, func() bool { return size() > 0 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return size() > 0 }, long, 10*time.Millisecond)
 	ctx, thaw := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- p.freeze(ctx, time.Minute) }()
@@ -110,13 +117,13 @@ func TestFreeze(t *testing.T) {
 		time.Sleep(100 * time.Millisecond) // five ticks of a part that runs
 		return size() == before
 	}
-	require.Eventually(t, still, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, still, long, 10*time.Millisecond)
 	thaw()
 	require.NoError(t, <-done)
-	require.Eventually(t, func() bool { return !still() }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !still() }, long, 10*time.Millisecond)
 
 	short := &part{name: "short", dir: dir, argv: []string{"/bin/true"}}
 	require.NoError(t, short.start())
-	require.Eventually(t, short.gone, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, short.gone, long, 10*time.Millisecond)
 	require.Error(t, short.freeze(t.Context(), time.Millisecond))
 }

@@ -41,7 +41,7 @@ func (c *client) send(op int, d any) {
 
 func (c *client) next() gotFrame {
 	c.t.Helper()
-	require.NoError(c.t, c.ws.SetReadDeadline(time.Now().Add(10*time.Second)))
+	require.NoError(c.t, c.ws.SetReadDeadline(time.Now().Add(wait5)))
 	var f gotFrame
 	require.NoError(c.t, c.ws.ReadJSON(&f))
 	return f
@@ -49,7 +49,7 @@ func (c *client) next() gotFrame {
 
 func (c *client) closed() int {
 	c.t.Helper()
-	require.NoError(c.t, c.ws.SetReadDeadline(time.Now().Add(10*time.Second)))
+	require.NoError(c.t, c.ws.SetReadDeadline(time.Now().Add(wait5)))
 	for {
 		if _, _, err := c.ws.ReadMessage(); err != nil {
 			var e *websocket.CloseError
@@ -239,7 +239,7 @@ func TestTheLibraryComesBack(t *testing.T) {
 	require.Equal(t, []int{1012}, s.Gateway().Closes(), "opcode 7 keeps the session")
 	s.Gateway().Cut()
 	s.Say(Ada, General, "hello")
-	require.Eventually(t, func() bool { return s.Gateway().Ready() && s.Gateway().Opened() == 3 }, 2*wait5, tick)
+	require.Eventually(t, func() bool { return s.Gateway().Ready() && s.Gateway().Opened() == 3 }, wait5, tick)
 	require.Equal(t, "hello", h.wait(t, "MESSAGE_CREATE", 1)["content"])
 }
 

@@ -76,7 +76,7 @@ func (h *heard) of(name string) []*discordgo.Event {
 // wait waits for the nth event of a name and decodes it.
 func (h *heard) wait(t *testing.T, name string, n int) map[string]any {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(h.of(name)) >= n }, 10*time.Second, 5*time.Millisecond, "no %s", name)
+	require.Eventually(t, func() bool { return len(h.of(name)) >= n }, wait5, 5*time.Millisecond, "no %s", name)
 	var out map[string]any
 	require.NoError(t, json.Unmarshal(h.of(name)[n-1].RawData, &out))
 	return out
@@ -158,7 +158,7 @@ func form(t *testing.T, s *Server, method, path, payload string, files map[strin
 }
 
 const (
-	wait5 = 5 * time.Second
+	wait5 = time.Minute
 	tick  = 5 * time.Millisecond
 )
 

@@ -77,7 +77,7 @@ func TestAttachingFiles(t *testing.T) {
 	tb.chooses([2]string{"alone.txt", "z"})
 	tb.uploaded(1)
 	tb.click(".send")
-	tb.shows(".message.user", "Attached: alone.txt")
+	tb.shows(".message.user:not(.pending)", "Attached: alone.txt")
 	tb.eval(`location.hash = "#/c/general"`)
 	tb.shows("h1", "#general")
 	tb.chooses([2]string{"task.txt", "t"})
@@ -86,7 +86,7 @@ func TestAttachingFiles(t *testing.T) {
 	tb.shows("#composer-error", "Plain text starts nothing here.")
 	tb.shows("#attached", "task.txt")
 	tb.click("#composer-error button")
-	tb.shows(".message.user", "Attached: task.txt")
+	tb.shows(".message.user:not(.pending)", "Attached: task.txt")
 	require.Equal(t, "/agent read it", s.seenTries()[2].Text)
 	require.Len(t, s.seenTries()[2].Files, 1)
 }

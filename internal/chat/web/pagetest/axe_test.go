@@ -167,9 +167,9 @@ func TestAccessibleWithoutToken(t *testing.T) {
 }
 
 // everyState is a thread with each state that a tool call, a turn and an approval
-// can be in.
-func everyState(s *server) {
-	now := time.Now()
+// can be in. It returns the time that all of it tells.
+func everyState(s *server) (now time.Time) {
+	now = time.Now()
 	s.addSession(session{ID: "states", Title: "every state", Backend: "local", Liveness: "destroyed"})
 	s.put(message{ID: "sh", ThreadID: "states", Kind: "header", Header: map[string]any{"title": "every state", "backend": "local", "isolated": false, "model": "offline",
 		"by": map[string]string{"id": "ada"}, "liveness": "destroyed", "destroyed_at": now, "notice": "This sandbox is not isolated: commands run as you, on this machine."}})
@@ -208,17 +208,17 @@ func everyState(s *server) {
 		a.Approvers, a.RequestedBy, a.RequesterMayApprove = []string{"*"}, []any{"linus"}, ptr(false)
 	})
 	s.put(message{ID: "note", ThreadID: "states", Kind: "notice", Text: "Destroyed by @ada at " + now.UTC().Format(time.RFC3339) + ".", Buttons: []button{{"destroy", "Destroy"}, {"keep", "Keep"}}})
+	return now
 }
 
 func TestEveryStateHasItsMarkAndWords(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
-	everyState(s)
+	clock := everyState(s).Local().Format("15:04")
 	tb := newBrowser(t).open(s, "ada", "states")
 	tb.shows("#m-working", "2 messages sent meanwhile: taken next.")
 	tb.eval(`document.querySelector("#m-working .fold").click()`)
 	tb.until("all calls are shown", `document.querySelectorAll("#m-working .call").length === 10`)
-	clock := time.Now().Local().Format("15:04")
 	for _, line := range []string{
 		"◦ next: do pending next", "◦ waits for approval: do awaiting_approval waits for approval ↓", "▸ running: do running since " + clock,
 		"✓ ended: do completed exit 0 · 0.4 s", "⊘ denied: do denied denied", "✕ failed to start: do failed failed to start", "⌛ expired, not run: do expired expired, not run",
@@ -245,8 +245,7 @@ func TestEveryStateHasItsMarkAndWords(t *testing.T) {
 		"#m-ap-wished":    "↺ Changes asked for by @grace: use the staging bucket",
 		"#m-ap-open":      "May approve: everybody but who asked. ✎ Changed by @grace; it was: rm -rf / Nobody answered in time, so more people may approve now. A vote does not count any more.",
 	} {
-		got := strings.Join(strings.Fields(tb.text(`document.querySelector(`+quote(selector)+`).innerText`)), " ")
-		require.Contains(t, got, want, selector)
+		tb.until(selector+" shows "+want, `document.querySelector(`+quote(selector)+`)?.innerText.replace(/\s+/g, " ").includes(`+quote(want)+`)`)
 	}
 	tb.eval(`document.querySelector("#scroll").scrollTop = 0`)
 	tb.shot("states-1")
@@ -265,14 +264,14 @@ func TestSmallScreens(t *testing.T) {
 	tb.run(chromedp.EmulateViewport(360, 720))
 	for _, route := range []string{"#/t/t1", "#/t/states", "#/c/general"} {
 		tb.eval(`location.hash = ` + quote(route))
-		tb.until("shown", `document.querySelector("h1")`)
+		tb.shows("h1", map[string]string{"#/t/t1": "fix the flaky test", "#/t/states": "every state", "#/c/general": "#general"}[route])
 		tb.settled("h1")
 		wide := `[...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > 361 && !e.closest("pre, .table, .sr")).map((e) => e.outerHTML.slice(0, 120)).join("\n")`
 		require.Empty(t, tb.text(wide), route)
 		require.Equal(t, "true", tb.text(`document.documentElement.scrollWidth <= 360 && document.querySelector(".scroll").scrollWidth <= 360`), route)
 		tb.shot("small-" + strings.ReplaceAll(route[2:], "/", "-"))
 	}
-	require.Equal(t, "hidden", tb.text(`getComputedStyle(document.querySelector("#side")).visibility`), "what is out of sight is out of reach")
+	tb.until("what is out of sight is out of reach", `getComputedStyle(document.querySelector("#side")).visibility === "hidden"`)
 	tb.click(".head [data-action=open-side]")
 	tb.shows("#side", "Sessions")
 	tb.settled("h1")

@@ -44,7 +44,7 @@ var chrome = sync.OnceValues(func() (context.Context, error) {
 		return nil, err
 	}
 	opts := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox,
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WSURLReadTimeout(2*patience),
 		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("lang", "en-GB"),
 		chromedp.WindowSize(1280, 860))

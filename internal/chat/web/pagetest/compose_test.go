@@ -93,7 +93,7 @@ func TestNewlinesAndDrafts(t *testing.T) {
 	require.Equal(t, "first\nsecond", tb.text(`document.querySelector("#composer").value`))
 	tb.eval(`location.hash = "#/t/t2"`)
 	tb.shows("h1", "with a mutex")
-	require.Empty(t, tb.text(`document.querySelector("#composer").value`))
+	tb.until("the other thread has no draft", `document.querySelector("#composer").value === ""`)
 	tb.eval(`location.hash = "#/t/t1"`)
 	tb.until("the draft is back", `document.querySelector("#composer").value === "first\nsecond"`)
 	tb.press(kb.Enter)
@@ -215,8 +215,8 @@ func TestTheTree(t *testing.T) {
 	for _, words := range []string{"waiting for approval", "paused", "destroyed", "active"} {
 		tb.shows(".session-sub", words)
 	}
-	require.Equal(t, "(1 ◐) #general · Countersign", tb.text("document.title"))
-	require.Equal(t, "true", tb.text(`document.querySelector("#side").scrollWidth <= document.querySelector("#side").clientWidth`))
+	tb.until("the title counts what waits", `document.title === "(1 ◐) #general · Countersign"`)
+	tb.until("the list is not too wide", `document.querySelector("#side").scrollWidth <= document.querySelector("#side").clientWidth`)
 	s.put(message{ID: "z1", ThreadID: "t3", Kind: "answer", Text: "news"})
 	tb.shows(".session.unread", "a fork of the fork")
 	tb.click(".session.unread")
@@ -277,5 +277,5 @@ func TestAnEndedSessionLeadsToANewOne(t *testing.T) {
 	tb.shows(".ended", "This session has ended.")
 	tb.click(".ended button")
 	tb.shows("h1", "#general")
-	require.Equal(t, "/agent new --from t1", tb.text(`document.querySelector("#composer").value`))
+	tb.until("the command is written", `document.querySelector("#composer").value === "/agent new --from t1"`)
 }

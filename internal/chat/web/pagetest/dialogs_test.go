@@ -94,7 +94,7 @@ func TestDeny(t *testing.T) {
 	tb.until("the reason has the focus", `document.activeElement.matches("dialog textarea")`)
 	tb.press(kb.Escape)
 	tb.until("Escape closes it", `!document.querySelector("dialog")`)
-	require.Equal(t, "deny", tb.text(`document.activeElement.dataset.button`), "focus goes back")
+	tb.until("focus goes back", `document.activeElement.dataset.button === "deny"`)
 	require.Empty(t, s.seenClicks())
 
 	tb.press(kb.Enter)
@@ -196,6 +196,7 @@ func TestButtonsOfAllKinds(t *testing.T) {
 	tb.shows("#m-p2", "? The worker died while this ran; it may have finished.")
 	tb.shows("#m-p2", "Look at the output")
 	tb.click("#m-n1 [data-button=keep]")
+	require.Eventually(t, func() bool { return len(s.seenClicks()) == 2 }, patience, 10*time.Millisecond)
 	tb.shows("#toasts", "Recorded.")
 	tb.click("#m-p2 [data-button=run_again]")
 	tb.shows("dialog", "only if doing it twice does no harm")

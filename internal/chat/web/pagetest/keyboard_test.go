@@ -36,7 +36,7 @@ func TestTheMainJobByKeyboard(t *testing.T) {
 	tb.run(typed("#composer", "/ag"))
 	tb.press(kb.Tab)
 	tb.run(typed("#composer", "look around with `ls -la`, then `rm -rf build`"+kb.Enter))
-	tb.shows(".message.user", "look around with ls -la, then rm -rf build")
+	tb.shows(".message.user:not(.pending)", "look around with ls -la, then rm -rf build")
 	id := s.userMessages()[0].ID
 
 	now := time.Now()

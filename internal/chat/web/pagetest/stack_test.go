@@ -201,9 +201,13 @@ func TestThreePeople(t *testing.T) {
 }
 
 // workspace is where the session's files are on this machine.
-func (tb *tab) workspace(thread string) string {
+func (tb *tab) workspace(thread string) (path string) {
 	tb.t.Helper()
-	return value[string](tb, `fetch("/api/v1/threads/`+thread+`", { headers: { Authorization: "Bearer " + sessionStorage.getItem("countersign.token") } }).then((r) => r.json()).then((t) => t.workspace_path)`)
+	require.Eventually(tb.t, func() bool { // the header that says so lags behind
+		path = value[string](tb, `fetch("/api/v1/threads/`+thread+`", { headers: { Authorization: "Bearer " + sessionStorage.getItem("countersign.token") } }).then((r) => r.json()).then((t) => t.workspace_path || "")`)
+		return path != ""
+	}, patience, 50*time.Millisecond)
+	return path
 }
 
 // The other verdicts, through the page, the session and the gate.
