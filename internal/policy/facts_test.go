@@ -297,6 +297,11 @@ func TestWritesByFileTools(t *testing.T) {
 	v := p.JudgeWrite("docs/x", nil, sandbox(), policy.Facts{Files: map[string]policy.FileFact{"/workspace/docs": {Exists: true, IsDir: true, Resolved: "/workspace/.git/hooks"}}})
 	require.Equal(t, policy.Risky, v.Tier)
 	require.Equal(t, []string{"/workspace/.git/hooks/x", "/workspace/docs/x"}, v.Paths)
+
+	v = p.JudgeWrite(".envrc", []byte("export A=1\n\u202eb"), sandbox(), policy.Facts{})
+	require.Equal(t, "write_file .envrc (15 bytes)\nexport A=1\n\\u202eb", v.Display, "what is asked about is shown")
+	require.True(t, v.Displayable)
+	require.False(t, p.JudgeWrite(".envrc", []byte(strings.Repeat("x\n", 40_000)), sandbox(), policy.Facts{}).Displayable)
 }
 
 func TestTextToRunningCommands(t *testing.T) {

@@ -42,7 +42,8 @@ func (j *judge) guarded(f func()) {
 }
 
 // JudgeWrite returns the verdict on writing content to path by a file tool.
-// path may be relative to env.Cwd; facts hold where it resolves to.
+// path may be relative to env.Cwd; facts hold where it resolves to. Whoever is asked
+// is shown the content.
 func (p *Policy) JudgeWrite(path string, content []byte, env Env, facts Facts) Verdict {
 	j := p.newJudge(env, facts)
 	s := j.newScope()
@@ -54,7 +55,10 @@ func (p *Policy) JudgeWrite(path string, content []byte, env Env, facts Facts) V
 		}
 		j.guarded(func() { s.writeTo(lit(path), "the write") })
 	}
-	v := j.verdict(path)
+	if j.tier >= Risky {
+		return j.verdict(fmt.Sprintf("write_file %s (%d bytes)\n%s", path, len(content), content))
+	}
+	v := j.verdict("write_file " + path)
 	v.Displayable = v.Displayable && len(content) <= 8*maxCommand
 	return v
 }

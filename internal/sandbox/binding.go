@@ -227,7 +227,7 @@ func (a *Activities) saveDetail(ctx context.Context, c act) (string, error) {
 			}
 		}
 	}
-	if c.tool == workflows.ToolWriteFile {
+	if c.tool == workflows.ToolWriteFile && !c.verdict.Displayable {
 		t.WriteString("\n" + clean(c.content) + "\n")
 	}
 	if c.to != nil {

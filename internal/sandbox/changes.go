@@ -111,8 +111,8 @@ func (p *patching) file(ctx context.Context, f patch.File) error {
 	}
 	old, size, err := p.s.ReadFile(ctx, f.Path, maxWrite+1)
 	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return refusePatch("%s may not be read.", f.Path)
+	case cannotRead(f.Path, err) != "":
+		return refusePatch("%s", cannotRead(f.Path, err))
 	case err != nil:
 		return err
 	case size > maxWrite:

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"strings"
 	"unicode"
@@ -97,10 +96,10 @@ func code(s string) string {
 func (a *Activities) listed(ctx context.Context, s Session, dir, name string) (workflows.ReadFilesResult, error) {
 	text, more, err := Listing(ctx, s, dir, 1, maxShownEntries)
 	switch {
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, ErrNotDir), errors.Is(err, fs.ErrNotExist):
-		return a.told(ctx, code(name)+" cannot be listed.")
-	case err != nil:
+	case err != nil && (fatal(ctx, err) || !ofPath(err)):
 		return workflows.ReadFilesResult{}, err
+	case err != nil:
+		return a.told(ctx, code(name)+" cannot be listed.")
 	case text == "":
 		return a.told(ctx, code(name)+" is empty.")
 	}
@@ -125,10 +124,10 @@ func (a *Activities) sent(ctx context.Context, s Session, in workflows.ReadFiles
 	}
 	data, size, err := s.ReadFile(ctx, at.Resolved, workflows.MaxFileBytes)
 	switch {
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrNotFile):
-		return a.told(ctx, code(name)+" may not be read.")
-	case err != nil:
+	case err != nil && (fatal(ctx, err) || !ofPath(err)):
 		return workflows.ReadFilesResult{}, err
+	case err != nil:
+		return a.told(ctx, code(name)+" may not be read.")
 	case size > int64(len(data)):
 		return a.told(ctx, code(name)+" grows while it is read; try again.")
 	}

@@ -3,6 +3,9 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"slices"
+	"syscall"
 
 	"github.com/countersign/countersign/internal/policy"
 )
@@ -116,4 +119,35 @@ func factOf(ctx context.Context, s Session, p string, head bool) (policy.FileFac
 // fatal tells a sandbox that fails from a path that cannot be looked at.
 func fatal(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || errors.Is(err, ErrGone) || errors.Is(err, ErrUnavailable))
+}
+
+// pathFaults are what fails for what a path is, or leads to: trying again mends none
+// of it.
+var pathFaults = []error{
+	ErrOutside, ErrNotFile, ErrNotDir, fs.ErrNotExist, fs.ErrExist, fs.ErrPermission,
+	syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EINVAL, syscall.EROFS, syscall.ETXTBSY,
+}
+
+// ofPath tells that something failed for its path's sake.
+func ofPath(err error) bool {
+	return slices.ContainsFunc(pathFaults, func(fault error) bool { return errors.Is(err, fault) })
+}
+
+// unfit says what is the matter with a path.
+func unfit(err error) string {
+	switch {
+	case errors.Is(err, ErrOutside):
+		return "it leads out of the workspace"
+	case errors.Is(err, ErrNotFile):
+		return "it is no regular file"
+	case errors.Is(err, ErrNotDir), errors.Is(err, syscall.ENOTDIR):
+		return "what it goes through is no directory"
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return "a name in it is too long"
+	case errors.Is(err, syscall.ELOOP):
+		return "its symbolic links lead in a circle"
+	case errors.Is(err, fs.ErrPermission):
+		return "the workspace does not allow it"
+	}
+	return firstLine(err.Error())
 }

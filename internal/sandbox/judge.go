@@ -337,8 +337,8 @@ func badPath(err error) error {
 		return badCall(refused.Text)
 	}
 	var link *fs.PathError
-	if errors.Is(err, ErrGone) || errors.Is(err, ErrUnavailable) || errors.As(err, &link) {
+	if errors.Is(err, ErrGone) || errors.Is(err, ErrUnavailable) || errors.As(err, &link) && !ofPath(err) {
 		return err
 	}
-	return badCall("The path cannot be followed: " + firstLine(err.Error()) + ".")
+	return badCall("The path cannot be followed: " + unfit(err) + ".")
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/countersign/countersign/internal/policy"
@@ -50,14 +51,17 @@ func (r *run) list(ctx context.Context) (workflows.ToolResult, error) {
 	}
 	text, more, err := Listing(ctx, r.s, c.path, c.depth, maxListed)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case err == nil:
+	case fatal(ctx, err), !ofPath(err):
+		return workflows.ToolResult{}, err
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return r.ended(ctx, workflows.CallFailed, fmt.Sprintf("%s does not exist.", c.path))
 	case errors.Is(err, ErrNotDir):
 		return r.ended(ctx, workflows.CallFailed, fmt.Sprintf("%s is no directory.", c.path))
 	case errors.Is(err, fs.ErrPermission):
 		return r.ended(ctx, workflows.CallFailed, fmt.Sprintf("%s may not be listed.", c.path))
-	case err != nil:
-		return workflows.ToolResult{}, err
+	default:
+		return r.ended(ctx, workflows.CallFailed, fmt.Sprintf("%s cannot be listed: %s.", c.path, unfit(err)))
 	}
 	note := ""
 	if more {

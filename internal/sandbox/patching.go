@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"time"
 
@@ -34,7 +33,7 @@ func (r *run) patch(ctx context.Context) (workflows.ToolResult, error) {
 		if ctx.Err() != nil || errors.Is(err, ErrGone) || errors.Is(err, ErrUnavailable) || noSpace(err) {
 			return workflows.ToolResult{}, err
 		}
-		return r.ended(ctx, workflows.CallFailed, "The patch was not applied, no file was changed: the workspace does not take it ("+firstLine(err.Error())+").")
+		return r.ended(ctx, workflows.CallFailed, "The patch was not applied, no file was changed: the workspace does not take it ("+unfit(err)+").")
 	}
 	var note strings.Builder
 	note.WriteString("applied:")
@@ -119,7 +118,7 @@ func (r *run) begun(ctx context.Context) ([]Change, bool, error) {
 func (r *run) holds(ctx context.Context, p string) ([]byte, error) {
 	data, _, err := r.s.ReadFile(ctx, p, maxWrite+1)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrNotFile), errors.Is(err, ErrOutside), errors.Is(err, fs.ErrPermission):
+	case err != nil && !fatal(ctx, err) && ofPath(err):
 		return nil, nil
 	case err == nil && data == nil:
 		data = []byte{}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -275,14 +276,16 @@ func (r *run) onContent(ctx context.Context, limit int64, use func(path string, 
 // cannotRead says why a file cannot be read, where that is the file's own fault.
 func cannotRead(path string, err error) string {
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case err == nil, errors.Is(err, ErrGone), errors.Is(err, ErrUnavailable), !ofPath(err):
+		return ""
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return path + " does not exist."
 	case errors.Is(err, ErrNotFile):
 		return path + " is no regular file."
 	case errors.Is(err, fs.ErrPermission):
 		return path + " may not be read."
 	}
-	return ""
+	return path + " cannot be read: " + unfit(err) + "."
 }
 
 func (r *run) done(ctx context.Context, started time.Time, o Output, bytes int64) (workflows.ToolResult, error) {
@@ -309,10 +312,11 @@ func (r *run) writeFile(ctx context.Context) (workflows.ToolResult, error) {
 	}
 	err = r.s.WriteFile(ctx, c.path, []byte(c.content))
 	switch {
-	case errors.Is(err, ErrOutside), errors.Is(err, ErrNotFile), errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrExist):
-		return r.ended(ctx, workflows.CallFailed, fmt.Sprintf("%s cannot be written there.", c.path))
-	case err != nil:
+	case err == nil:
+	case fatal(ctx, err), !ofPath(err):
 		return workflows.ToolResult{}, err
+	default:
+		return r.ended(ctx, workflows.CallFailed, fmt.Sprintf("%s cannot be written: %s.", c.path, unfit(err)))
 	}
 	note := fmt.Sprintf("%d bytes written to %s", len(c.content), strings.ToValidUTF8(c.path, "�"))
 	return r.done(ctx, started, Output{Note: note}, 0)

@@ -111,12 +111,8 @@ func (a *App) fence(ctx context.Context, y yard) {
 	f := fencer{log: a.Log, host: a.host, yard: y, sessions: control.New(a.Client, nil)}
 	tick := time.NewTicker(newBoxEvery)
 	defer tick.Stop()
-	var asked time.Time
 	for {
-		if time.Since(asked) > allBoxesEvery {
-			asked, f.settled = time.Now(), map[box]bool{}
-		}
-		if err := f.look(ctx); err != nil && ctx.Err() == nil {
+		if err := f.round(ctx); err != nil && ctx.Err() == nil {
 			a.Log.Warn("Sandboxes without a session were not looked for", telemetry.KeyBackend, y.Name(), telemetry.KeyError, err)
 		}
 		select {
@@ -179,8 +175,23 @@ type fencer struct {
 	host     string
 	yard     yard
 	sessions turnStates
-	// settled are known to be their sessions' own.
+	// settled are known to be their sessions' own, since all were asked.
 	settled map[box]bool
+	asked   time.Time
+}
+
+// round looks once, at all of them when it is time to. After a look that failed it
+// is: what its session could not remove meanwhile, and has left, is found as soon as
+// the backend answers again.
+func (f *fencer) round(ctx context.Context) error {
+	if time.Since(f.asked) > allBoxesEvery {
+		f.asked, f.settled = time.Now(), map[box]bool{}
+	}
+	err := f.look(ctx)
+	if err != nil {
+		f.asked = time.Time{}
+	}
+	return err
 }
 
 func (f *fencer) look(ctx context.Context) error {

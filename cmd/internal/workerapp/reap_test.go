@@ -76,10 +76,16 @@ type yardOf struct {
 	name string
 	has  []box
 	gone []box
+	away bool // it does not answer
 }
 
-func (y *yardOf) Name() string                         { return y.name }
-func (y *yardOf) boxes(context.Context) ([]box, error) { return y.has, nil }
+func (y *yardOf) Name() string { return y.name }
+func (y *yardOf) boxes(context.Context) ([]box, error) {
+	if y.away {
+		return nil, errors.New("away")
+	}
+	return y.has, nil
+}
 func (y *yardOf) Open(_ context.Context, spec sandbox.Spec) (sandbox.Session, error) {
 	y.gone = append(y.gone, box{spec.ID, spec.Generation})
 	return nil, sandbox.ErrGone
@@ -99,4 +105,24 @@ func TestDockerSandboxesThatSessionsHaveLeft(t *testing.T) {
 		require.NoError(t, f.look(t.Context()))
 		require.Equal(t, leaves, len(y.gone) == 1, host)
 	}
+}
+
+// A session that was destroyed while its engine was away does not wait for it: its
+// sandbox goes when the engine answers again, not an hour later.
+func TestSandboxesThatSessionsHaveLeftMeanwhile(t *testing.T) {
+	t.Parallel()
+	const id = "agent/web/main/destroyed"
+	st := workflows.TurnState{Sandbox: &workflows.SandboxRef{Backend: "docker", Host: "here", Generation: 1}}
+	says := saying{id: st}
+	y := &yardOf{name: "docker", has: []box{{id, 1}}}
+	f := fencer{log: slog.New(slog.DiscardHandler), host: "here", yard: y, sessions: says}
+	require.NoError(t, f.round(t.Context()))
+	y.away = true
+	st.Header.Liveness = workflows.LivenessDestroyed
+	says[id] = st
+	require.Error(t, f.round(t.Context()))
+	require.Empty(t, y.gone)
+	y.away = false
+	require.NoError(t, f.round(t.Context()))
+	require.Equal(t, []box{{id, 1}}, y.gone)
 }

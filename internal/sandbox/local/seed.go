@@ -59,12 +59,13 @@ func copySeed(ctx context.Context, src, dst, dataDir string) error {
 	if err != nil {
 		return err
 	}
-	c := copier{ctx: ctx, from: from, to: to, dst: dst, skip: func(rel string, dir bool) bool {
+	c := copier{ctx: ctx, from: from, to: to, dst: dst}
+	c.skip = func(rel string, dir bool) bool {
 		if rel == ".git" || strings.HasPrefix(rel, ".git/") {
 			return false // half a repository is none
 		}
-		return within(dataDir, filepath.Join(src, rel)) || ignored.Match(rel, dir) || inDataDir(src, rel)
-	}}
+		return within(dataDir, filepath.Join(src, rel)) || ignored.Match(rel, dir) || c.left[rel] || inDataDir(src, rel)
+	}
 	if err := c.copy(src); err != nil {
 		return fmt.Errorf("copying the workspace: %w", err)
 	}
@@ -118,6 +119,7 @@ type copier struct {
 	from, to *os.Root
 	dst      string
 	skip     func(rel string, dir bool) bool
+	left     map[string]bool // what .gitignore files leave out where git keeps no list
 	dirs     []string
 	made     map[string]bool
 }
@@ -130,6 +132,9 @@ func (c *copier) copy(src string) error {
 		return err
 	}
 	if !isGit {
+		if c.left, err = gitIgnored(c.ctx, src); err != nil {
+			return err
+		}
 		return c.tree(".")
 	}
 	for _, rel := range files {
@@ -337,6 +342,34 @@ func gitFiles(ctx context.Context, dir string) ([]string, bool, error) {
 	files := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 	slices.Sort(files)
 	return slices.Compact(files), true, nil // a file in conflict is listed once a side
+}
+
+// gitIgnored are the files and directories that .gitignore files leave out of a tree
+// that is no repository's, such as an unpacked release: people expect of them what
+// they do in one. Where there is no git they are not looked at.
+func gitIgnored(ctx context.Context, dir string) (map[string]bool, error) {
+	if _, err := exec.LookPath("git"); err != nil {
+		return nil, nil
+	}
+	none, err := os.MkdirTemp("", "countersign-ignored-")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory for git: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(none) }() // it is temporary
+	if _, err := git(ctx, none, "init", "-q", "--bare", "--template="); err != nil {
+		return nil, err
+	}
+	out, err := git(ctx, dir, "--git-dir="+none, "--work-tree=.",
+		"ls-files", "-z", "--others", "--ignored", "--directory", "--exclude-per-directory=.gitignore")
+	if err != nil {
+		return nil, err
+	}
+	left := map[string]bool{}
+	for name := range strings.SplitSeq(string(out), "\x00") {
+		left[strings.TrimSuffix(name, "/")] = true
+	}
+	delete(left, "")
+	return left, nil
 }
 
 // gitDir copies the repository itself. A linked working tree or a submodule gets

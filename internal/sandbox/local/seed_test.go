@@ -134,6 +134,25 @@ func TestSeedOfPlainTree(t *testing.T) {
 	require.DirExists(t, filepath.Join(ws, "empty"))
 }
 
+// An unpacked release is no repository, and its .gitignore files count all the same.
+func TestSeedOfPlainTreeWithGitignore(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "plain")
+	write(t, src, map[string]string{
+		".gitignore": "*.log\n!keep.log\n/build/\nnode_modules/\n", "sub/.gitignore": "local\n", ".countersignignore": "secret\n",
+		"a": "x", "a.log": "x", "keep.log": "x", "build/out": "x", "sub/build/in": "x", "sub/local": "x", "sub/other": "x",
+		"sub/node_modules/m/index.js": "x", "logs/x.log": "x", "secret": "x", "ünï/ö.log": "x", "ünï/ä": "x",
+	})
+	require.NoError(t, os.MkdirAll(filepath.Join(src, "empty"), 0o755))
+	before := snapshot(t, src)
+	_, ws := seeded(t, t.TempDir(), src)
+	require.Equal(t, []string{
+		".countersignignore", ".gitignore", "a", "keep.log", "sub/.gitignore", "sub/build/in", "sub/other", "ünï/ä",
+	}, list(t, ws))
+	require.DirExists(t, filepath.Join(ws, "empty"))
+	require.Equal(t, before, snapshot(t, src), "the user's directory is never written")
+}
+
 func TestSeedOfLinkedWorktree(t *testing.T) {
 	t.Parallel()
 	main := filepath.Join(t.TempDir(), "main")
