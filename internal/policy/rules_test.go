@@ -122,7 +122,7 @@ func TestBadPoliciesAreRefusedWithTheirLine(t *testing.T) {
 		"command pattern":     {"rules:\n  - {id: a, command: \"git*\", tier: critical}", "is not a name: it is compared as it stands"},
 		"stdin no mapping":    {"stdin: [psql]", "an entry of stdin is not a mapping"},
 		"rule no mapping":     {"rules: [deny]", "policy.yaml:1: a rule is not a mapping"},
-		"syntax":              {"rules: [", "policy.yaml: "},
+		"syntax":              {"rules: [", "policy.yaml:1: "},
 		"duplicate key":       {"rules:\n  - id: a\n    id: b\n    command: git\n    tier: risky", "3"},
 	} {
 		t.Run(name, func(t *testing.T) {
