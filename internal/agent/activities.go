@@ -305,6 +305,9 @@ func (a *Activities) records(ctx context.Context, in workflows.ModelInput, at ti
 				}
 				records = append(records, transcript.Record{At: at, Turn: in.Turn, Item: messageItem(earlierText(text))})
 			}
+			if at := it.Message.EditedAt; at != "" && at != workflows.DeletedAt {
+				records = append(records, transcript.Record{At: it.Message.At, Turn: in.Turn, Item: messageItem(editedMark)})
+			}
 			text, err := a.texts.load(ctx, it.Message.Text)
 			if err != nil {
 				return nil, err

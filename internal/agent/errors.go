@@ -159,7 +159,18 @@ func readAPIError(err error) apiError {
 	if !errors.As(err, &e) {
 		return apiError{}
 	}
-	return apiError{code: e.Code, kind: e.Type, param: e.Param, message: e.Message}
+	return apiError{code: codeOf(e.Code, e.Message), kind: e.Type, param: e.Param, message: e.Message}
+}
+
+// codeOf is an error's code. Some servers name a window that is full in words only.
+func codeOf(code, message string) string {
+	said := strings.ToLower(message)
+	for _, words := range []string{"maximum context length", "context length exceeded", "exceeds the context window", "exceed context window", "exceeds the available context size"} {
+		if strings.Contains(said, words) {
+			return codeContextLength
+		}
+	}
+	return code
 }
 
 func (e apiError) isQuota() bool {
@@ -251,7 +262,7 @@ func responseFailure(r *responses.Response) error {
 	default:
 		return nil
 	}
-	return failedWith(string(r.Error.Code), "")
+	return failedWith(codeOf(string(r.Error.Code), r.Error.Message), "")
 }
 
 // failedWith is the error of a response, or of a stream, that failed with a code.

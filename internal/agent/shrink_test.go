@@ -25,6 +25,32 @@ func window(limit int64, answer http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
+// Some servers name a full window in words only, with a number for a code, in an error
+// or in the stream.
+func TestFullWindowInWords(t *testing.T) {
+	t.Parallel()
+	const words = "This model's maximum context length is 4096 tokens. However, your request has 5000 input tokens."
+	stream := func(body string) http.HandlerFunc {
+		return text(http.StatusOK, "text/event-stream", "data: "+body+"\n\n")
+	}
+	for name, full := range map[string]http.HandlerFunc{
+		"an error":          text(http.StatusBadRequest, "application/json", `{"error":{"message":"`+words+`","type":"BadRequestError","param":null,"code":400}}`),
+		"an event":          stream(`{"type":"error","code":400,"message":"` + words + `"}`),
+		"an event's object": stream(`{"type":"error","error":{"code":400,"message":"` + words + `"}}`),
+		"a failed response": stream(`{"type":"response.failed","response":{"id":"r","status":"failed","error":{"code":"server_error","message":"` + words + `"}}}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t, output(says("one")), full, output(says("fits")))
+			b := newBench(t, s.options(agent.Options{}))
+			first := b.must(workflows.ModelInput{Append: []workflows.Item{message("a task")}})
+			got := b.must(workflows.ModelInput{Transcript: first.Transcript, Append: []workflows.Item{message("go on")}})
+			require.Equal(t, "fits", got.Answer.Text)
+			require.Len(t, s.seen(), 3)
+		})
+	}
+}
+
 // A conversation that has outgrown the window goes on without its oldest part;
 // the transcript stays whole.
 func TestFullWindow(t *testing.T) {

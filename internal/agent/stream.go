@@ -152,8 +152,22 @@ type streamed struct {
 }
 
 type eventError struct {
-	Code  string `json:"code"`
-	Param string `json:"param"`
+	Code    loose `json:"code"`
+	Param   loose `json:"param"`
+	Message loose `json:"message"`
+}
+
+// loose is a string; what is none, such as the number that some servers give as a
+// code, reads as empty instead of hiding the event that it stands in.
+type loose string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (l *loose) UnmarshalJSON(data []byte) error {
+	text := ""
+	if json.Unmarshal(data, &text) == nil {
+		*l = loose(text)
+	}
+	return nil
 }
 
 // event takes one event in, and returns the response with its last one.
@@ -173,7 +187,7 @@ func event(e streamed, items map[int]json.RawMessage, b *beat) (*responses.Respo
 		if e.Error != nil {
 			e.eventError = *e.Error
 		}
-		return nil, failedWith(e.Code, e.Param)
+		return nil, failedWith(codeOf(string(e.Code), string(e.Message)), string(e.Param))
 	}
 	return nil, nil
 }

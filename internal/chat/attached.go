@@ -31,8 +31,8 @@ type FetchError struct{ Why string }
 
 func (e *FetchError) Error() string { return e.Why }
 
-// Attach takes as many files as one message may bring, and adds to its text what
-// is left out, and something where there is no other text.
+// Attach takes as many files as one message may bring, and notes what is left out.
+// The event's text stays what was typed: files make no task of a command.
 func Attach(ev *Event, files []workflows.Attachment) {
 	if len(files) == 0 || ev.EditedAt != "" { // an edit brings them no second time
 		return
@@ -58,13 +58,51 @@ func Attach(ev *Event, files []workflows.Attachment) {
 	if len(left) > most {
 		left = append(left[:most], fmt.Sprintf("and %d more", len(left)-most))
 	}
-	if len(left) > 0 {
-		// Backticks would be commands to the offline model.
-		ev.Text = strings.TrimSpace(ev.Text + "\n\n(Attached and not passed on: " + strings.ReplaceAll(strings.Join(left, "; "), "`", "\"") + ".)")
+	// Backticks would be commands to the offline model.
+	ev.LeftOut = strings.ReplaceAll(strings.Join(left, "; "), "`", "\"")
+}
+
+// withFiles is a message's text with what its files add to it: those that are left
+// out, and something where there is no other text.
+func withFiles(ev Event, text string) string {
+	if ev.LeftOut != "" {
+		text = strings.TrimSpace(text + "\n\n(Attached and not passed on: " + ev.LeftOut + ".)")
 	}
-	if strings.TrimSpace(ev.Text) == "" {
-		ev.Text = "(Files without a text.)"
+	if strings.TrimSpace(text) == "" && len(ev.Attachments) > 0 {
+		return filesAlone
 	}
+	return text
+}
+
+// titleOf makes a session's title of its task, or of the files that are all of it.
+func titleOf(ev Event, task string) string {
+	if task != filesAlone || len(ev.Attachments) == 0 {
+		return TitleOf(task)
+	}
+	names := make([]string, len(ev.Attachments))
+	for i, f := range ev.Attachments {
+		names[i] = f.Name
+	}
+	return TitleOf("Attached: " + strings.Join(names, ", "))
+}
+
+// Empty reports that an event has neither a text nor a file.
+func (ev Event) Empty() bool { return strings.TrimSpace(withFiles(ev, ev.Text)) == "" }
+
+// filesAlone stands for the text of a message that has files and no text.
+const filesAlone = "(Files without a text.)"
+
+// withoutFiles says with a command's reply that the files which came with it go
+// nowhere: only tasks and messages bring files.
+func withoutFiles(ev Event, reply Reply) Reply {
+	if len(ev.Attachments) == 0 && ev.LeftOut == "" {
+		return reply
+	}
+	if reply.Text == "" {
+		reply.Private = true // the session itself shows what was done
+	}
+	reply.Text = strings.TrimSpace(reply.Text + "\n\nThe attached files were not used: a command takes none. Send them with a message to the agent.")
+	return reply
 }
 
 // FetchFiles brings what people attached into the blob store: the sandbox never

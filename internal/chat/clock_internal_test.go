@@ -19,6 +19,11 @@ func TestClock(t *testing.T) {
 		c.Heed(http.Header{"Date": {"yesterday"}})
 		require.WithinDuration(t, time.Now().Add(off), c.Now(), noticeable+time.Minute)
 
+		require.WithinDuration(t, time.Now(), c.Here(time.Now().Add(off)), noticeable+time.Minute)
+		require.True(t, c.Near(time.Now().Add(off-3*time.Minute), 5*time.Minute))
+		require.False(t, c.Near(time.Now().Add(off-7*time.Minute), 5*time.Minute))
+		require.Equal(t, off == 0, c.Check("Slack").State == CheckOK)
+
 		moment := time.Now().Add(-10 * time.Minute)
 		require.WithinDuration(t, time.Now().Add(off-10*time.Minute), c.When(moment), noticeable+time.Minute)
 		require.True(t, c.When(time.Time{}).IsZero())

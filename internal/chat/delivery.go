@@ -263,13 +263,26 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// edit makes a message show c; one that somebody deleted is posted anew.
+// edit makes a message show c; one that somebody deleted is posted anew, unless that
+// has been done: by an attempt that nobody heard of, or by [Restore].
 func (d *Delivery) edit(ctx context.Context, ref string, c Content) (string, error) {
 	err := d.Poster.Edit(ctx, ref, c)
-	if errors.Is(err, ErrMessageGone) {
-		return d.Poster.Post(ctx, c)
+	if !errors.Is(err, ErrMessageGone) {
+		return ref, err
 	}
-	return ref, err
+	if dated, ok := d.Poster.(Dated); ok {
+		found, err := d.Poster.Find(ctx, c.Thread, c.View.Key, dated.PostedAt(ref))
+		if err != nil {
+			return ref, err
+		}
+		for _, f := range found {
+			if f.Ref != ref {
+				return f.Ref, d.Poster.Edit(ctx, f.Ref, c)
+			}
+		}
+	}
+	c.Again = true
+	return d.Poster.Post(ctx, c)
 }
 
 // refreshDelay grows by a third with each attempt.

@@ -21,8 +21,10 @@ type Event struct {
 	At  time.Time
 	// Text is what was written, without the mention or the slash command.
 	Text string
-	// Attachments are the files that came with it; see [Attach].
+	// Attachments are the files that came with it, LeftOut what is said of those that
+	// are not passed on; see [Attach].
 	Attachments []workflows.Attachment
+	LeftOut     string
 }
 
 // Questions that a [Reply] may ask.

@@ -37,6 +37,8 @@ type Content struct {
 	View workflows.MessageView
 	// Text is the whole text of an answer or notice.
 	Text string
+	// Again: it was posted before, and deleted. Those whom it notified were notified.
+	Again bool `json:"-"`
 	// File is shown with the text when it is posted.
 	File *File `json:"-"`
 }

@@ -116,7 +116,7 @@ func TestTurnGolden(t *testing.T) {
 		v.Calls = []workflows.CallView{
 			{Command: "cat <<EOF\nx\nEOF", State: workflows.CallCompleted, ExitCode: code(0), StartedAt: at("15:04:40"), EndedAt: at("15:06:22")},
 			{Command: "git push", State: workflows.CallDenied, Note: "by @grace: not during\nthe freeze"},
-			{Command: "sleep 200", State: workflows.CallCancelled, StartedAt: at("15:04:40"), EndedAt: at("15:06:40"), Note: "timed out after 2m0s"},
+			{Command: "sleep 200", State: workflows.CallCancelled, StartedAt: at("15:04:40"), EndedAt: at("15:06:40"), Note: "timed out after 2 m 0 s"},
 			{Command: "make", State: workflows.CallUnknown},
 		}
 	})

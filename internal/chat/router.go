@@ -41,17 +41,28 @@ type Router struct {
 // Command carries out addressed text: a command or a task. The error is an
 // [*Error].
 func (r *Router) Command(ctx context.Context, ev Event) (Reply, error) {
-	c, err := Parse(ev.Text, KnownBackends())
+	c, err := ev.command()
 	if err != nil {
 		return Reply{}, err
 	}
 	return r.Do(ctx, ev, c)
 }
 
+// command reads what was typed. Files without a text are a task.
+func (ev Event) command() (Command, error) {
+	if strings.TrimSpace(ev.Text) == "" && !ev.Empty() {
+		return Command{Verb: VerbRun, Task: filesAlone}, nil
+	}
+	return Parse(ev.Text, KnownBackends())
+}
+
 // Do carries out a command that was parsed, or built from typed options. What
 // the reply shows is masked.
 func (r *Router) Do(ctx context.Context, ev Event, c Command) (Reply, error) {
 	reply, err := r.do(ctx, ev, c)
+	if err == nil && c.Verb != VerbRun {
+		reply = withoutFiles(ev, reply)
+	}
 	reply.Text, reply.Title = r.Mask.Text(reply.Text), r.Mask.Text(reply.Title)
 	return reply, err
 }
@@ -92,7 +103,7 @@ func (r *Router) run(ctx context.Context, ev Event, c Command) (Reply, error) {
 	}
 	title := c.Title
 	if title == "" {
-		title = TitleOf(c.Task)
+		title = titleOf(ev, c.Task)
 	}
 	err = r.Sessions.RequestSession(ctx, workflows.SessionRequest{
 		ID: ev.ID, Thread: ev.New, Title: title, Task: task,
@@ -125,7 +136,7 @@ func (r *Router) Message(ctx context.Context, ev Event) (Reply, error) {
 }
 
 func (r *Router) send(ctx context.Context, ev Event) (Reply, error) {
-	if strings.TrimSpace(ev.Text) == "" {
+	if ev.Empty() {
 		return Reply{}, invalid("empty_text", "The message is empty.", "Write what the agent should do.")
 	}
 	m, err := r.message(ctx, ev, ev.Text)
@@ -164,7 +175,7 @@ func destroyed(t workflows.Thread) *Error {
 }
 
 func (r *Router) message(ctx context.Context, ev Event, text string) (workflows.Message, error) {
-	ref, err := PutText(ctx, r.Blobs, text)
+	ref, err := PutText(ctx, r.Blobs, withFiles(ev, text))
 	if err != nil {
 		return workflows.Message{}, &Error{
 			Kind: KindUnavailable, Code: "store_unavailable",

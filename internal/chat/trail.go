@@ -87,6 +87,10 @@ func turnOf(call string) int {
 	return turn
 }
 
+// CallTurn is the number of the turn that a tool call belongs to; 0 where its ID names
+// none.
+func CallTurn(call string) int { return turnOf(call) }
+
 func callOf(call string) int {
 	_, n := numbers(call)
 	return n

@@ -227,7 +227,7 @@ func TestUnknownOutcomeAsks(t *testing.T) {
 		w.ask("write vanish\nls")
 		id := w.awaitApproval("approval-1")
 		v, _ := w.view("approval-1")
-		require.Equal(t, workflows.ButtonRunAgain, v.Buttons[0].ID)
+		require.Equal(t, workflows.ButtonRunAgain, v.Buttons[1].ID)
 		require.Equal(t, 1, w.runs(""))
 		require.Equal(t, workflows.OutcomeRecorded, w.click(id, "ada", workflows.VerdictApprove).Outcome)
 		require.Contains(t, w.awaitAnswer(1), "ok write vanish")

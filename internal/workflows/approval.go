@@ -113,7 +113,7 @@ func (s *session) approvalButtons(a *Approval, v *ApprovalView) []Button {
 		return switchButtons
 	}
 	if a.UnknownRun {
-		return []Button{{ID: ButtonRunAgain, Label: "Run again…"}, {ID: ButtonLeave, Label: "Leave it"}}
+		return []Button{{ID: ButtonDetails, Label: "Look at the output"}, {ID: ButtonRunAgain, Label: "Run again…"}, {ID: ButtonLeave, Label: "Leave it"}}
 	}
 	var b []Button
 	if v.Displayable {

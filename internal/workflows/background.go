@@ -250,7 +250,7 @@ func (s *session) backgroundEnded(ctx workflow.Context, b *Background, res ToolR
 	case res.State == ResultChanged:
 		res.State = CallFailed
 	case res.TimedOut:
-		note = "timed out after " + b.Timeout.String()
+		note = "timed out after " + Duration(b.Timeout)
 	case b.Why != "":
 		note = b.Why
 	}

@@ -554,7 +554,7 @@ func (s *session) ran(ctx workflow.Context, c *Call, res ToolResult) {
 		note = strings.TrimSpace("changed by " + c.EditedBy.Label() + " " + note)
 	}
 	if res.TimedOut {
-		note = "timed out after " + c.Judgement.Timeout.String()
+		note = "timed out after " + Duration(c.Judgement.Timeout)
 	}
 	s.finish(ctx, c, res.State, note, out)
 	if !res.EndedAt.IsZero() {

@@ -57,13 +57,17 @@ func (a Actor) Label() string {
 	return "@" + a.ID
 }
 
+// DeletedAt stands for the time of a deletion in a message's identity: there is one,
+// and it comes after all edits. The message's text then says that it was deleted.
+const DeletedAt = "deleted"
+
 // Message is one message of a person to a session.
 type Message struct {
 	// ID is the message's own identity on its platform, never a delivery's. IDs
 	// of one thread order as the platform orders the messages when compared with
 	// [CompareIDs].
 	ID string `json:"id"`
-	// EditedAt is the edit's own time; empty for the original.
+	// EditedAt is the edit's own time, or [DeletedAt]; empty for the original.
 	EditedAt string    `json:"edited_at,omitempty"`
 	Author   Actor     `json:"author"`
 	Text     TextRef   `json:"text"`

@@ -314,7 +314,7 @@ func (s *session) done(ctx workflow.Context, res ModelResult) {
 	t := s.st.Turn
 	text := res.Answer
 	if res.Incomplete != "" && text.Text == "" {
-		s.failed(ctx, res.Incomplete, "Ask again, or ask for less at once.")
+		s.failed(ctx, res.Incomplete+" The session and its files are safe.", "Ask again in other words, or for less at once.")
 		return
 	}
 	if text.Text == "" {

@@ -58,7 +58,8 @@ const (
 	ButtonDeny    = "deny"
 	ButtonReview  = "review"
 	ButtonStop    = "stop"
-	// ButtonDetails shows a turn's calls with all that is on record about them.
+	// ButtonDetails shows a turn's calls with all that is on record about them, and the
+	// way to their outputs.
 	ButtonDetails  = "details"
 	ButtonWithdraw = "withdraw"
 	// ButtonGrant approves and allows the exact command for [GrantTime].

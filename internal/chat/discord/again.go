@@ -7,6 +7,7 @@ import (
 
 	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/telemetry"
+	"github.com/countersign/countersign/internal/workflows"
 )
 
 // messageDeleted tells the session of a message that its writer took back, where
@@ -18,6 +19,7 @@ func (a *App) messageDeleted(ctx context.Context, data json.RawMessage) {
 	}
 	if json.Unmarshal(data, &m) == nil {
 		a.takenBack(ctx, m.Channel, m.ID)
+		a.restore(ctx, m.Channel)
 	}
 }
 
@@ -32,21 +34,46 @@ func (a *App) messagesDeleted(ctx context.Context, data json.RawMessage) {
 	for _, id := range m.IDs {
 		a.takenBack(ctx, m.Channel, id)
 	}
+	a.restore(ctx, m.Channel)
 }
 
-// deletedAt stands for the time of a deletion in a message's identity: there is
-// one, and it comes after all edits.
-const deletedAt = "deleted"
+// restore looks, after messages of a thread were deleted, whether a card that waits
+// for a decision was among them: Discord does not say whose a deleted message was.
+func (a *App) restore(ctx context.Context, channel string) {
+	_, err, _ := a.flights.Do("restore/"+channel, func() (any, error) {
+		ctx, cancel := limit(ctx, tellWithin)
+		defer cancel()
+		place, err := a.place(ctx, channel)
+		if err != nil || !place.isThread() {
+			return nil, err
+		}
+		r := chat.Restore{Poster: &poster{app: a}, Sessions: a.dep.Sessions, Views: a.dep.Views, Mask: a.dep.Mask}
+		n, err := r.Cards(ctx, a.thread(place.Guild, place.Parent, channel))
+		if n > 0 {
+			a.log.Info("Cards that were deleted were posted again", telemetry.KeyThreadID, channel, "cards", n)
+		}
+		return nil, err
+	})
+	if err != nil {
+		a.log.Warn("Whether a card was deleted is not known", telemetry.KeyThreadID, channel, telemetry.KeyError, err)
+	}
+}
 
+// takenBack tells a session that works, or is about to. To one that is at rest the
+// message was answered: a turn about its deletion would help nobody.
 func (a *App) takenBack(ctx context.Context, channel, id string) {
-	was, ok := a.taken.get(channel+"/"+id+"/", rememberFor)
-	if !ok || was.thread.ID == "" || !a.taken.first(channel+"/"+id+"/"+deletedAt, taken{}) {
+	was, ok := a.taken.get(channel+"/"+id+"/", deletedFor)
+	if !ok || was.thread.ID == "" || !a.taken.first(channel+"/"+id+"/"+workflows.DeletedAt, taken{}) {
 		return
 	}
 	ctx, cancel := limit(ctx, outcomeWithin)
 	defer cancel()
-	_, err := a.reply.Message(ctx, chat.Event{
-		ID: id, EditedAt: deletedAt, Thread: was.thread, By: was.by, At: time.Now(),
+	st, err := a.dep.Sessions.TurnState(ctx, was.thread.WorkflowID())
+	if err == nil && st.Turn == nil && st.Queued == 0 {
+		return
+	}
+	_, err = a.reply.Message(ctx, chat.Event{
+		ID: id, EditedAt: workflows.DeletedAt, Thread: was.thread, By: was.by, At: time.Now(),
 		Text: "(This message was deleted by its writer or a moderator; it counts no more: “" + was.text + "”)",
 	})
 	if err != nil {

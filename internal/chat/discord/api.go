@@ -35,6 +35,8 @@ type api struct {
 	base    string
 	// clock is Discord's.
 	clock chat.Clock
+	// refused, if set, is told when Discord has refused the bot's token.
+	refused func()
 
 	mu      sync.Mutex
 	limiter *discordgo.RateLimiter
@@ -167,6 +169,9 @@ func (a *api) send(ctx context.Context, method, path, contentType string, body [
 		return &refusedError{seen.code} // about this message, not the bucket
 	case seen.status == http.StatusTooManyRequests:
 		return a.limited(bucket, seen.header, err)
+	}
+	if seen.status == http.StatusUnauthorized && !free && a.refused != nil {
+		a.refused()
 	}
 	if err != nil {
 		var named *url.Error

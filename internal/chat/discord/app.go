@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -144,6 +145,10 @@ type App struct {
 	filling chat.Backfill
 	retries chan struct{}
 	waiting *memory[bool]
+	// invalid is given the error that says that the token is no longer valid, checked
+	// is when Discord was last asked whether it is.
+	invalid chan error
+	checked atomic.Int64
 	// closing is closed when the app ends.
 	closing chan struct{}
 	wg      sync.WaitGroup
@@ -177,7 +182,7 @@ func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 		cfg: cfg, dep: dep, api: client, log: dep.Log.With(telemetry.KeyPlatform, workflows.PlatformDiscord),
 		places: newMemory[channel](), walls: newMemory[channel](), taken: newMemory[taken](), hinted: newMemory[bool](), named: newMemory[bool](), asked: newMemory[string](), roots: newMemory[bool](),
 		work: make(chan struct{}, handlers), waiting: newMemory[bool](), retries: make(chan struct{}, maxWaiting),
-		closing: make(chan struct{}), entity: regexp.MustCompile(entityPattern),
+		invalid: make(chan error, 1), closing: make(chan struct{}), entity: regexp.MustCompile(entityPattern),
 	}
 	if a.self, err = client.identify(ctx); err != nil {
 		return nil, err
@@ -185,6 +190,7 @@ func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 	if cfg.ApplicationID != "" && cfg.ApplicationID != a.self.App {
 		return nil, fmt.Errorf("%w: discord.application_id is %s, but the token is that of application %s", ErrRefused, cfg.ApplicationID, a.self.App)
 	}
+	client.refused = a.checkToken
 	a.people = newPeople(client)
 	a.routers()
 	return a, nil
@@ -228,14 +234,52 @@ func (a *App) Queue() string {
 func (a *App) Poster() chat.Poster { return &poster{app: a} }
 
 // Run receives until ctx ends, then lets what it is working on finish. It may be
-// called once. An error means that Discord refuses the token or an intent,
-// or that discord.listen cannot be listened on.
+// called once. An error means that Discord refuses the token, now or after a while,
+// or an intent, or that discord.listen cannot be listened on.
 func (a *App) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	a.wg.Go(func() { a.registerAll(ctx) })
+	a.wg.Go(func() {
+		select {
+		case err := <-a.invalid:
+			cancel(err)
+		case <-a.closing:
+		}
+	})
 	err := a.both(ctx)
+	if refused := context.Cause(ctx); err == nil && errors.Is(refused, ErrRefused) {
+		err = refused
+	}
 	close(a.closing)
 	a.wg.Wait()
 	return err
+}
+
+// checkPause is the time between two looks whether the token is still valid.
+const checkPause = 10 * time.Second
+
+// checkToken asks Discord whether the token is still valid, because a call was
+// refused as if it were not. One that was reset ends [App.Run]: without it nothing
+// works, and refused calls count towards a ban.
+func (a *App) checkToken() {
+	last, now := a.checked.Load(), time.Now().UnixNano()
+	if now-last < int64(checkPause) || !a.checked.CompareAndSwap(last, now) {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		defer cancel()
+		_, err := a.api.identify(ctx)
+		if !errors.Is(err, ErrRefused) {
+			return
+		}
+		a.log.Error("Discord does not take the bot's token any more", telemetry.KeyError, err)
+		select {
+		case a.invalid <- err:
+		default: // it is known already
+		}
+	}()
 }
 
 // thread is a thread, or a channel when it has no ID, of a guild.

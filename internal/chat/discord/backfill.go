@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
@@ -161,8 +162,9 @@ func (a *App) takeMissed(ctx context.Context, missed []inbound) {
 		if ctx.Err() != nil {
 			return
 		}
-		if a.mentions(ctx, in.message) {
-			c, err := chat.Parse(a.read(in.message), chat.KnownBackends())
+		text := a.read(in.message)
+		if a.mentions(ctx, in.message) && (strings.TrimSpace(text) != "" || len(in.Attachments) == 0) {
+			c, err := chat.Parse(text, chat.KnownBackends())
 			if err != nil || c.Verb != chat.VerbRun {
 				continue
 			}

@@ -224,6 +224,9 @@ func (d *drawing) approval(a workflows.ApprovalView) (string, []component) {
 		})
 	}
 	at := ref{Approval: a.ID, Key: d.c.View.Key, Version: d.c.View.Version, Digest: short(a.Digest)}
+	if a.UnknownRun { // where its output is
+		at.Turn = chat.CallTurn(a.CallID)
+	}
 	return cut(text, shownText), rows(buttons, at)
 }
 

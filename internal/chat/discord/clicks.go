@@ -105,7 +105,7 @@ func (c *call) click(ctx context.Context, r ref, k chat.Click) {
 func (c *call) decide(ctx context.Context, r ref, k chat.Click) (chat.ClickReply, error) {
 	by, unsure := c.actor(ctx)
 	k.Thread, k.ApprovalID, k.Turn, k.Question = c.clicked(), r.Approval, r.Turn, r.Question
-	k.Interaction, k.By, k.At = c.i.ID, by, c.i.at()
+	k.Interaction, k.By, k.At = c.i.ID, by, c.app.api.clock.Here(c.i.at())
 	if r.Approval != "" && r.Digest != "" && k.Button != workflows.ButtonWithdraw && k.Button != workflows.ButtonDeny {
 		// What is approved is what was shown: a card may be older than its request.
 		now, err := c.app.standing(ctx, k.Thread, r)

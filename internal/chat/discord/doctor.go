@@ -46,6 +46,7 @@ func Doctor(ctx context.Context, cfg Config, client *http.Client) []chat.Check {
 	if !ok {
 		return d.checks
 	}
+	d.checks = append(d.checks, d.api.clock.Check("Discord"))
 	d.public(id)
 	d.intents(id)
 	d.interactions(id)

@@ -21,7 +21,7 @@ func TestDoctor(t *testing.T) {
 		text   string
 	}{
 		"healthy": {want: map[string]string{
-			"bot token": chat.CheckOK, "application": chat.CheckOK, "intents": chat.CheckOK, "gateway": chat.CheckOK,
+			"bot token": chat.CheckOK, "application": chat.CheckOK, "clock": chat.CheckOK, "intents": chat.CheckOK, "gateway": chat.CheckOK,
 			"server Fake": chat.CheckOK, "server Fake approvers": chat.CheckOK, "invite link": chat.CheckOK,
 		}, text: "https://discord.com/oauth2/authorize?client_id=" + discordfake.AppID},
 		"no token":          {change: func(c *Config, _ *discordfake.Server) { c.Token = secret("") }, want: map[string]string{"bot token": chat.CheckFailed}, text: "not set"},

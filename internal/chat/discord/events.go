@@ -269,7 +269,7 @@ func (a *App) replied(ctx context.Context, in inbound) error {
 		a.log.Info("Message ignored", telemetry.KeyActorID, ev.By.ID, "reason", refused.Code)
 		return nil
 	}
-	if strings.TrimSpace(ev.Text) == "" {
+	if ev.Empty() {
 		return nil
 	}
 	ev.Thread, ev.New = a.threadOf(in), a.thread(in.Guild, in.place.Parent, "")
@@ -310,15 +310,23 @@ func (a *App) answer(ctx context.Context, in inbound, ev chat.Event, reply chat.
 
 // given is what is remembered of a message: whose session took it, if one did.
 func (a *App) given(ev chat.Event, reply chat.Reply, err error) taken {
-	c, perr := chat.Parse(ev.Text, chat.KnownBackends())
-	if err != nil || perr != nil || c.Verb != chat.VerbRun || reply.Text != "" {
+	if err != nil || reply.Text != "" {
 		return taken{}
+	}
+	text := "its files"
+	if strings.TrimSpace(ev.Text) != "" {
+		c, perr := chat.Parse(ev.Text, chat.KnownBackends())
+		if perr != nil || c.Verb != chat.VerbRun {
+			return taken{}
+		}
+		text = c.Task
 	}
 	t := ev.Thread
 	if t.ID == "" {
 		t = reply.Thread
 	}
-	return taken{thread: t, by: ev.By, text: chat.Cut(chat.Shown(c.Task), 200)}
+	// Backticks would be commands to the offline model.
+	return taken{thread: t, by: ev.By, text: strings.ReplaceAll(chat.Cut(chat.Shown(text), 200), "`", "'")}
 }
 
 // say writes a reply into a thread or channel, once.

@@ -302,6 +302,8 @@ func (a *App) handler(name string) func(context.Context, json.RawMessage) {
 		return a.messagesDeleted
 	case "GUILD_CREATE":
 		return a.guildCreated
+	case "GUILD_DELETE":
+		return a.guildLeft
 	case "CHANNEL_CREATE", "CHANNEL_UPDATE", "THREAD_CREATE", "THREAD_UPDATE":
 		return a.placeChanged
 	case "GUILD_ROLE_CREATE", "GUILD_ROLE_UPDATE", "GUILD_ROLE_DELETE":

@@ -127,3 +127,32 @@ func TestRefusedForGood(t *testing.T) {
 	require.ErrorContains(t, err, "discord.token")
 	require.False(t, errors.Is(errors.New("x"), ErrRefused))
 }
+
+// TestATokenThatIsReset: the bot ends with a sentence, whether it hears of it by a call
+// or by its connection, after few refused calls: those count towards a ban.
+func TestATokenThatIsReset(t *testing.T) {
+	t.Parallel()
+	for name, notice := range map[string]func(*world){
+		"by a call":       func(w *world) { _, _ = w.app.lookUpPlace(t.Context(), general) },
+		"by a connection": func(w *world) { w.fake.Gateway().Cut() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, setup{still: true})
+			ended := make(chan error, 1)
+			go func() { ended <- w.app.Run(t.Context()) }()
+			w.until("a connection", w.fake.Gateway().Ready)
+			w.until("commands", func() bool { return len(w.fake.Commands("")) > 0 })
+			w.fake.ResetToken()
+			notice(w)
+			select {
+			case err := <-ended:
+				require.ErrorIs(t, err, ErrRefused)
+				require.ErrorContains(t, err, "discord.token is not valid")
+			case <-time.After(30 * time.Second):
+				t.Fatal("the bot goes on")
+			}
+			require.LessOrEqual(t, w.fake.Invalid(), 5)
+		})
+	}
+}

@@ -178,7 +178,8 @@ func TestApprovalGolden(t *testing.T) {
 			m.Buttons = []workflows.Button{{ID: workflows.ButtonApprove, Label: "Approve once"}, {ID: workflows.ButtonReview, Label: "Review…"}, {ID: workflows.ButtonDeny, Label: "Deny…"}}
 		}
 		if a.UnknownRun && a.State == workflows.ApprovalPending {
-			m.Buttons = []workflows.Button{{ID: workflows.ButtonRunAgain, Label: "Run again…"}, {ID: workflows.ButtonLeave, Label: "Leave it"}}
+			a.CallID = "1764428650.000100.2.1"
+			m.Buttons = []workflows.Button{{ID: workflows.ButtonDetails, Label: "Look at the output"}, {ID: workflows.ButtonRunAgain, Label: "Run again…"}, {ID: workflows.ButtonLeave, Label: "Leave it"}}
 		}
 		all = append(all, drawn(t, name, m, role{ID: oncall, Name: "platform-oncall"}))
 	}

@@ -25,6 +25,8 @@ const (
 	maxRequest = 1 << 20 // 1 MiB
 	// maxAge is how old a signed request may be: an older one is a replay.
 	maxAge = 5 * time.Minute
+	// clockPause is the time between two looks at Discord's clock.
+	clockPause = 10 * time.Second
 	// drainWithin is how long a stopping server waits for requests in flight.
 	drainWithin = 5 * time.Second
 )
@@ -69,7 +71,7 @@ func (a *App) Handler() (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /discord/interactions", func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
-		if !recent(r.Header.Get("X-Signature-Timestamp")) || !discordgo.VerifyInteraction(r, key) {
+		if !discordgo.VerifyInteraction(r, key) || !a.recent(r) {
 			http.Error(w, "invalid request signature", http.StatusUnauthorized)
 			return
 		}
@@ -78,10 +80,27 @@ func (a *App) Handler() (http.Handler, error) {
 	return mux, nil
 }
 
-// recent reports a timestamp, in seconds, near to now.
-func recent(stamp string) bool {
-	sec, err := strconv.ParseInt(stamp, 10, 64)
-	return err == nil && time.Since(time.Unix(sec, 0)).Abs() <= maxAge
+// recent reports a request that was signed a while ago at most, by Discord's clock:
+// this machine's may be wrong.
+func (a *App) recent(r *http.Request) bool {
+	sec, err := strconv.ParseInt(r.Header.Get("X-Signature-Timestamp"), 10, 64)
+	if err != nil {
+		return false
+	}
+	at, clock := time.Unix(sec, 0), &a.api.clock
+	if clock.Near(at, maxAge) {
+		return true
+	}
+	// What is known of Discord's clock may be older than the last change of this machine's.
+	if a.hinted.first("clock/"+time.Now().Truncate(clockPause).String(), true) {
+		ctx, cancel := context.WithTimeout(r.Context(), lookWithin)
+		defer cancel()
+		if _, err := a.api.identify(ctx); err == nil && clock.Near(at, maxAge) {
+			return true
+		}
+	}
+	a.log.Warn("Request is older or newer than Discord's clock allows", "at", at.UTC().Format(time.RFC3339), "now", clock.Now().UTC().Format(time.RFC3339))
+	return false
 }
 
 // posted takes a verified interaction. It is acknowledged at once: its first

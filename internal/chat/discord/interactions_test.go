@@ -2,6 +2,7 @@ package discord
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -124,6 +125,25 @@ func TestCommandForAnotherSession(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []discordfake.Choice{{Name: "docker", Value: "docker"}}, i.Answer().Choices)
 	require.Contains(t, w.said(w.use(ada, general, "agent pause", nil)), "needs a session")
+}
+
+// TestOldSessionsAreOffered: what is typed is looked for among all sessions, not only
+// the newest.
+func TestOldSessionsAreOffered(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	for i := range 450 {
+		s := w.app.thread(guild, general, fmt.Sprintf("10000000000100%05d", i))
+		w.sessions.set(s, workflows.TurnState{Header: workflows.HeaderView{Title: "another", Backend: "local", Liveness: workflows.LivenessPaused}})
+	}
+	s := w.session()
+	w.sessions.set(s, workflows.TurnState{Header: workflows.HeaderView{Title: "The old one", Backend: "local", Liveness: workflows.LivenessPaused}})
+	i, err := w.fake.Autocomplete(ada, general, "agent stop", "session", "old ONE", nil)
+	require.NoError(t, err)
+	require.Equal(t, []discordfake.Choice{{Name: "The old one · local", Value: s.ID}}, i.Answer().Choices)
+	i, err = w.fake.Autocomplete(ada, general, "agent stop", "session", "another", nil)
+	require.NoError(t, err)
+	require.Len(t, i.Answer().Choices, maxChoices)
 }
 
 func TestForms(t *testing.T) {

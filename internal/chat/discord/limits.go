@@ -92,6 +92,9 @@ const (
 	// many of each.
 	rememberFor  = 10 * time.Minute
 	rememberMost = 10000
+	// deletedFor is how long it is remembered to whom a message was given, so that its
+	// deletion is told: it may wait for as long as people take to approve another's.
+	deletedFor = 24 * time.Hour
 	// placesFor is how long it is remembered what and where a channel or thread is:
 	// that does not change, and a new name comes as an event.
 	placesFor = 24 * time.Hour

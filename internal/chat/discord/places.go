@@ -50,6 +50,18 @@ func (a *App) guildCreated(_ context.Context, data json.RawMessage) {
 	}
 }
 
+// guildLeft says that the bot was removed from a server, or that the server is gone:
+// its sessions' messages wait for an invitation.
+func (a *App) guildLeft(_ context.Context, data json.RawMessage) {
+	var g struct {
+		ID          string `json:"id"`
+		Unavailable bool   `json:"unavailable"` // for now: Discord has an outage
+	}
+	if json.Unmarshal(data, &g) == nil && !g.Unavailable {
+		a.log.Warn("The bot is no longer in a server; what its sessions say there waits until it is invited again", "guild", g.ID)
+	}
+}
+
 func (a *App) placeChanged(_ context.Context, data json.RawMessage) {
 	var c channel
 	if json.Unmarshal(data, &c) == nil && c.ID != "" {

@@ -26,6 +26,7 @@ type poster struct{ app *App }
 var (
 	_ chat.Poster  = (*poster)(nil)
 	_ chat.Members = (*poster)(nil)
+	_ chat.Dated   = (*poster)(nil)
 )
 
 // headerKey is the key under which sessions show their header; the message that a
@@ -148,7 +149,7 @@ func (p *poster) Post(ctx context.Context, c chat.Content) (string, error) {
 		}
 		return p.postText(ctx, c.Thread, v.Key, text)
 	}
-	d := draw(c, p.roles(ctx, c), true)
+	d := draw(c, p.roles(ctx, c), !c.Again)
 	return p.post(ctx, c.Thread, placeOf(c.Thread), v.Key, 0, outgoing{Content: d.text, Components: d.rows, Mentions: d.allow})
 }
 
@@ -361,6 +362,9 @@ func (p *poster) Delete(ctx context.Context, t workflows.Thread, ref string) err
 	}
 	return err
 }
+
+// PostedAt implements [chat.Dated].
+func (*poster) PostedAt(ref string) time.Time { return timeOf(ref) }
 
 // Members looks people up anew, past what is remembered.
 func (p *poster) Members(ctx context.Context, t workflows.Thread, who []workflows.Actor) ([]workflows.Actor, error) {

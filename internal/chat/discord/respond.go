@@ -256,7 +256,7 @@ func (c *call) asked(ctx context.Context) context.Context {
 func (c *call) event(ctx context.Context, t workflows.Thread) chat.Event {
 	by, _ := c.actor(ctx)
 	by.Groups = nil // evidence is for decisions; commands look groups up as they need them
-	return chat.Event{ID: c.i.ID, Thread: t, New: c.app.thread(t.Team, t.Channel, ""), By: by, At: c.i.at()}
+	return chat.Event{ID: c.i.ID, Thread: t, New: c.app.thread(t.Team, t.Channel, ""), By: by, At: c.app.api.clock.Here(c.i.at())}
 }
 
 // carryOut gives a command to a thread's session. What everybody may see goes

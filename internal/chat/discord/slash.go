@@ -100,8 +100,6 @@ func (c *call) run(ctx context.Context, cmd chat.Command, t workflows.Thread) st
 	if text := c.bring(ctx, &ev); text != "" {
 		return text
 	}
-	asked := cmd.Task
-	cmd.Task = ev.Text
 	octx, cancel := limit(ctx, outcomeWithin)
 	defer cancel()
 	reply, err := c.app.mention.Do(c.asked(octx), ev, cmd)
@@ -112,7 +110,7 @@ func (c *call) run(ctx context.Context, cmd chat.Command, t workflows.Thread) st
 		return cmp.Or(reply.Text, "Accepted. The thread opens in this channel.")
 	}
 	by, _ := c.actor(octx)
-	task := escape(by.Label()) + " asks:\n> " + strings.ReplaceAll(unmarked(chat.ShownLines(asked)), "\n", "\n> ")
+	task := escape(by.Label()) + " asks:\n> " + strings.ReplaceAll(unmarked(chat.ShownLines(cmd.Task)), "\n", "\n> ")
 	if files := labels(ev.Attachments); files != "" {
 		task = cut(task, shownText-size(files)-20) + "\nAttached: " + files
 	}
@@ -253,23 +251,34 @@ type namedValue struct {
 func (c *call) sessions(ctx context.Context, typed string, ended bool) []namedValue {
 	ctx, cancel := limit(c.asked(ctx), lookWithin)
 	defer cancel()
-	list, err := c.app.plain.Sessions.List(ctx, c.thread().ManagerID(), workflows.ListSessions{Limit: 200})
 	out := []namedValue{}
-	if err != nil {
-		return out
-	}
-	for _, row := range list.Sessions {
-		gone := row.Liveness == workflows.LivenessDestroyed
-		if (gone && !ended) || !strings.Contains(strings.ToLower(row.Title)+" "+row.Thread.ID, typed) {
-			continue
+	// As many pages as there is time for: the one that is looked for may be old.
+	for page := (workflows.ListSessions{Limit: 200}); len(out) < maxChoices; {
+		list, err := c.app.plain.Sessions.List(ctx, c.thread().ManagerID(), page)
+		if err != nil {
+			break
 		}
-		name := chat.Shown(c.app.dep.Mask.Text(row.Title)) + " · " + row.Backend
-		if gone {
-			name += " · destroyed"
+		for _, row := range list.Sessions {
+			if row.Liveness == workflows.LivenessDestroyed && !ended || !strings.Contains(strings.ToLower(row.Title)+" "+row.Thread.ID, typed) {
+				continue
+			}
+			out = append(out, c.choice(row))
 		}
-		out = append(out, namedValue{cut(name, maxChoice), chat.SessionName(row.Thread)})
+		if list.Next == "" || list.Next == page.Before {
+			break
+		}
+		page.Before = list.Next
 	}
 	return out
+}
+
+// choice is a session as it is offered while somebody types.
+func (c *call) choice(row workflows.SessionRow) namedValue {
+	name := chat.Shown(c.app.dep.Mask.Text(row.Title)) + " · " + row.Backend
+	if row.Liveness == workflows.LivenessDestroyed {
+		name += " · destroyed"
+	}
+	return namedValue{cut(name, maxChoice), chat.SessionName(row.Thread)}
 }
 
 // grants are the standing permissions of the thread's session.

@@ -186,7 +186,7 @@ func (a *App) stoppedBySlack(ctx context.Context, e besideEvent, ack ack) {
 	by, err := a.people.actor(ctx, e.User)
 	var reply chat.Reply
 	if err == nil {
-		reply, err = a.plain.Do(ctx, chat.Event{ID: key, Thread: t, New: a.thread(t.Channel, ""), By: by, At: timeOf(e.TS)}, chat.Command{Verb: chat.VerbStop})
+		reply, err = a.plain.Do(ctx, chat.Event{ID: key, Thread: t, New: a.thread(t.Channel, ""), By: by, At: a.api.gate.clock.Here(timeOf(e.TS))}, chat.Command{Verb: chat.VerbStop})
 	}
 	var refused *chat.Error
 	if err != nil && (!errors.As(err, &refused) || refused.Kind == chat.KindUnavailable || refused.Kind == chat.KindUnconfirmed) {

@@ -1,10 +1,12 @@
 package slack
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,7 +27,7 @@ func methods() map[string][]string {
 	history := []string{"channels:history", "groups:history", "im:history", "mpim:history"}
 	return map[string][]string{
 		"agents.sessions.setStatus":    {"chat:write"},
-		"apps.connections.open":        nil, // connections:write, of the app token
+		connectionsOpen:                nil, // connections:write, of the app token
 		"auth.test":                    nil,
 		"chat.delete":                  {"chat:write"},
 		"chat.postEphemeral":           {"chat:write"},
@@ -38,7 +40,7 @@ func methods() map[string][]string {
 		"files.getUploadURLExternal":   {"files:write"},
 		"files.info":                   {"files:read"},
 		"usergroups.list":              {"usergroups:read"},
-		"users.conversations":          {"channels:read", "groups:read", "mpim:read"},
+		"users.conversations":          {"channels:read", "groups:read", "im:read", "mpim:read"},
 		"users.info":                   {"users:read"},
 		"views.open":                   nil,
 		"views.publish":                nil,
@@ -77,6 +79,8 @@ type gate struct {
 	methods map[string][]string
 	// clock is Slack's.
 	clock chat.Clock
+	// refused, if set, is told when Slack has refused the bot's token.
+	refused func()
 
 	mu     sync.Mutex
 	closed map[string]time.Time
@@ -111,6 +115,9 @@ func (g *gate) Do(req *http.Request) (*http.Response, error) {
 	if err == nil {
 		g.clock.Heed(resp.Header)
 	}
+	if err == nil && g.refused != nil && method != connectionsOpen && refusesToken(resp) {
+		g.refused()
+	}
 	if err != nil || resp.StatusCode != http.StatusTooManyRequests {
 		return resp, err
 	}
@@ -118,6 +125,30 @@ func (g *gate) Do(req *http.Request) (*http.Response, error) {
 	after := retryAfter(resp.Header.Get("Retry-After"))
 	g.close(method, after)
 	return nil, &slack.RateLimitedError{RetryAfter: after}
+}
+
+// connectionsOpen is called with the app token.
+const connectionsOpen = "apps.connections.open"
+
+// maxRefusal is more than a refusal has that is about the token: such an answer holds
+// a code and little else.
+const maxRefusal = 1 << 10
+
+// badToken are the codes that say that a token is not valid, or not any more.
+func badToken() []string {
+	return []string{"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"}
+}
+
+// refusesToken looks at an answer's beginning, which stays to be read.
+func refusesToken(resp *http.Response) bool {
+	r := bufio.NewReaderSize(resp.Body, maxRefusal)
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{r, resp.Body}
+	data, _ := r.Peek(maxRefusal) // what is shorter ends in an error, and what cannot be read is read again
+	var answer slack.SlackResponse
+	return json.Unmarshal(data, &answer) == nil && !answer.Ok && slices.Contains(badToken(), answer.Error)
 }
 
 // isUpload: a server that stands in for Slack may take uploads below its API's
@@ -266,13 +297,20 @@ func (a *App) noRoot(code string) *chat.Error {
 	return e
 }
 
+// denied are refusals until somebody changes a channel or the app.
+func denied(code string) bool {
+	return strings.HasPrefix(code, "restricted_action") ||
+		slices.Contains([]string{"not_in_channel", "missing_scope", "no_permission", "access_denied", "ekm_access_denied", "user_is_restricted"}, code)
+}
+
 func messageGone() []string {
 	return []string{"message_not_found", "cant_update_message", "edit_window_closed"}
 }
 
 // mapped turns Slack's error into what a [chat.Poster] returns. Everything that
-// is not known to be final is transient: also not_in_channel, because a bot that
-// was removed may be invited again, and then nothing is missing.
+// is not known to be final is transient: also not_in_channel and its like, because a
+// bot that was removed may be invited again, and then nothing is missing. That is
+// waited for slowly.
 func mapped(err error) error {
 	var limited *slack.RateLimitedError
 	switch c := code(err); {
@@ -282,6 +320,8 @@ func mapped(err error) error {
 		return &chat.RateLimitedError{RetryAfter: limited.RetryAfter, Err: err}
 	case c == "ratelimited" || c == "rate_limited":
 		return &chat.RateLimitedError{RetryAfter: 30 * time.Second, Err: err}
+	case denied(c):
+		return &chat.RateLimitedError{RetryAfter: uninvitedRetry, Err: err}
 	case slices.Contains(threadGone(), c):
 		return fmt.Errorf("%w: %w", chat.ErrThreadGone, err)
 	case slices.Contains(messageGone(), c):

@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slack-go/slack"
@@ -155,6 +157,10 @@ type App struct {
 	// waiting are the events that wait for another try, retries how many.
 	waiting *memory[string, bool]
 	retries chan struct{}
+	// invalid is given the error that says that the bot's token is no longer valid,
+	// checked is when Slack was last asked whether it is.
+	invalid chan error
+	checked atomic.Int64
 	// closing is closed when the app ends.
 	closing chan struct{}
 	wg      sync.WaitGroup
@@ -185,13 +191,14 @@ func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 	a := &App{
 		cfg: cfg, dep: dep, api: newAPI(cfg, dep.HTTP), log: dep.Log.With(telemetry.KeyPlatform, workflows.PlatformSlack),
 		taken: newMemory[string, bool](), roots: newMemory[string, bool](), opened: newMemory[string, bool](), members: newMemory[string, bool](), answers: newMemory[string, string](), shared: newMemory[string, map[string]bool](),
-		waiting: newMemory[string, bool](), retries: make(chan struct{}, maxWaiting), closing: make(chan struct{}),
+		waiting: newMemory[string, bool](), retries: make(chan struct{}, maxWaiting), invalid: make(chan error, 1), closing: make(chan struct{}),
 	}
 	id, _, err := a.api.identify(ctx)
 	if err != nil {
 		return nil, err
 	}
 	a.self = id
+	a.api.gate.refused = a.checkToken
 	a.agents = newAgents(a)
 	a.people = newPeople(a.api, id)
 	a.reader = a.newReader()
@@ -218,7 +225,7 @@ func (a *api) identify(ctx context.Context) (identity, http.Header, error) {
 	var id identity
 	header, err := a.call(ctx, "auth.test", url.Values{}, &id)
 	switch c := code(err); {
-	case c == "invalid_auth" || c == "not_authed" || c == "account_inactive" || c == "token_revoked" || c == "token_expired":
+	case slices.Contains(badToken(), c):
 		return id, header, fmt.Errorf("%w: slack.bot_token is not valid (%s): copy the Bot User OAuth Token, xoxb-…, from the app's page “OAuth & Permissions”", ErrRefused, c)
 	case err != nil:
 		return id, header, fmt.Errorf("asking Slack who the bot token speaks for: %w", err)
@@ -245,22 +252,58 @@ func (a *App) Queues() (post, edit string) {
 func (a *App) Poster() chat.Poster { return &poster{app: a} }
 
 // Run receives until ctx ends, then lets what it is working on finish. It may be
-// called once. An error means that Slack refuses the app's token, or, in HTTP mode,
-// that the port cannot be listened on.
+// called once. An error means that Slack refuses one of the tokens, now or after a
+// while, or, in HTTP mode, that the port cannot be listened on.
 func (a *App) Run(ctx context.Context) error {
 	receive := a.receive
 	if a.cfg.Mode == ModeHTTP {
 		receive = a.serve
 	}
-	actx, cancel := context.WithCancel(ctx)
-	var status sync.WaitGroup
-	status.Go(func() { a.agents.run(actx) })
-	err := receive(ctx)
-	cancel()
-	status.Wait()
+	actx, cancel := context.WithCancelCause(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() { a.agents.run(actx) })
+	beside.Go(func() {
+		select {
+		case err := <-a.invalid:
+			cancel(err)
+		case <-actx.Done():
+		}
+	})
+	err := receive(actx)
+	cancel(nil)
+	beside.Wait()
+	if refused := context.Cause(actx); err == nil && errors.Is(refused, ErrRefused) {
+		err = refused
+	}
 	close(a.closing)
 	a.wg.Wait()
 	return err
+}
+
+// checkPause is the time between two looks whether the token is still valid.
+const checkPause = 10 * time.Second
+
+// checkToken asks Slack whether the bot's token is still valid, because a call was
+// refused as if it were not. One that was revoked ends [App.Run]: without it nothing
+// works, and every further call is one too many.
+func (a *App) checkToken() {
+	last, now := a.checked.Load(), time.Now().UnixNano()
+	if now-last < int64(checkPause) || !a.checked.CompareAndSwap(last, now) {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		defer cancel()
+		_, _, err := a.api.identify(ctx)
+		if !errors.Is(err, ErrRefused) {
+			return
+		}
+		a.log.Error("Slack does not take the bot's token any more", telemetry.KeyError, err)
+		select {
+		case a.invalid <- err:
+		default: // it is known already
+		}
+	}()
 }
 
 // thread is a thread of the installation.

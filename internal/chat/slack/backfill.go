@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/slack-go/slack"
@@ -15,8 +16,8 @@ import (
 )
 
 // fill reads what was written since then while nobody listened: in the threads
-// of live sessions, and mentions in the channels that the bot is in. Whatever was
-// taken before is recognised by its identity.
+// of live sessions, in direct messages, and mentions in the channels that the bot is
+// in. Whatever was taken before is recognised by its identity.
 func (a *App) fill(ctx context.Context, since time.Time) {
 	if !a.filling.Want(since) {
 		return
@@ -81,9 +82,20 @@ func (a *App) fillThread(ctx context.Context, t workflows.Thread, since time.Tim
 }
 
 // fillChannels looks for mentions outside threads in the channels that the bot
-// is a member of.
+// is a member of, and for tasks in the direct messages that it has.
 func (a *App) fillChannels(ctx context.Context, since time.Time) (int, error) {
-	params := slack.GetConversationsForUserParameters{ExcludeArchived: true, Limit: 200, Types: []string{"public_channel", "private_channel"}}
+	n, err := a.fillKinds(ctx, since, "public_channel", "private_channel", "mpim")
+	m, derr := a.fillKinds(ctx, since, "im")
+	if code(derr) == "missing_scope" { // of an app that was installed before it was asked for
+		a.log.Warn("Direct messages that were missed are not looked for; install the app again with its new manifest", telemetry.KeyError, detail(derr))
+		derr = nil
+	}
+	return n + m, errors.Join(err, derr)
+}
+
+// fillKinds reads the conversations of some kinds.
+func (a *App) fillKinds(ctx context.Context, since time.Time, kinds ...string) (int, error) {
+	params := slack.GetConversationsForUserParameters{ExcludeArchived: true, Limit: 200, Types: kinds}
 	n := 0
 	var errs error // one channel's failure is not the others'
 	for {
@@ -108,7 +120,8 @@ func (a *App) fillChannels(ctx context.Context, since time.Time) (int, error) {
 func (a *App) fillChannel(ctx context.Context, channel string, since time.Time) error {
 	var missed []inbound
 	err := a.readPaced(ctx, "conversations.history", url.Values{"channel": {channel}, "oldest": {stamp(since)}}, func(m message) {
-		if a.byPerson(m) && a.mentions(m.Text) && (m.ThreadTS == "" || m.ThreadTS == m.TS) {
+		forUs := isDirect(channel) || a.mentions(m.Text)
+		if a.byPerson(m) && forUs && (m.ThreadTS == "" || m.ThreadTS == m.TS) {
 			missed = append(missed, a.missed(channel, m))
 		}
 	})
@@ -137,8 +150,9 @@ func (a *App) takeMissed(ctx context.Context, missed []inbound) {
 		if ctx.Err() != nil {
 			return
 		}
-		if a.mentions(in.Text) || isDirect(in.channel) {
-			c, err := chat.Parse(a.reader.read(ctx, in.Text), chat.KnownBackends())
+		text := a.reader.read(ctx, in.Text)
+		if addressed := a.mentions(in.Text) || isDirect(in.channel); addressed && (strings.TrimSpace(text) != "" || len(in.Files) == 0) {
+			c, err := chat.Parse(text, chat.KnownBackends())
 			if err != nil || c.Verb != chat.VerbRun {
 				continue
 			}

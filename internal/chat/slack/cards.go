@@ -233,12 +233,15 @@ func (d drawing) approval(a workflows.ApprovalView) []slack.Block {
 	}
 	blocks := []slack.Block{r.block()}
 	buttons := d.c.View.Buttons
-	if !whole {
+	if !whole || !a.Displayable {
 		buttons = slices.DeleteFunc(slices.Clone(buttons), func(b workflows.Button) bool { return approves(b.ID) })
 	}
 	if len(buttons) > 0 {
 		at := refOf(d.c.Thread)
 		at.Approval, at.Key = a.ID, d.c.View.Key
+		if a.UnknownRun { // where its output is
+			at.Turn = chat.CallTurn(a.CallID)
+		}
 		if whole && a.Displayable {
 			at.Digest = a.Digest
 		}

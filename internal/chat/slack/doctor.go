@@ -96,6 +96,7 @@ func (d *doctor) team(ctx context.Context) (identity, bool) {
 	}
 	d.add("team", chat.CheckOK, fmt.Sprintf("The token speaks for @%s in %s (%s).", id.UserName, id.TeamName, id.Team), "")
 	d.scopes(header)
+	d.checks = append(d.checks, d.api.gate.clock.Check("Slack"))
 	return id, true
 }
 

@@ -2,6 +2,7 @@ package slack
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,7 +20,9 @@ func TestDoctor(t *testing.T) {
 		want   want
 		text   string
 	}{
-		"healthy":  {want: want{"bot token": chat.CheckOK, "app token": chat.CheckOK, "team": chat.CheckOK, "scopes": chat.CheckOK, "approvers": chat.CheckOK, "connection": chat.CheckOK}},
+		"healthy":  {want: want{"bot token": chat.CheckOK, "app token": chat.CheckOK, "team": chat.CheckOK, "scopes": chat.CheckOK, "clock": chat.CheckOK, "approvers": chat.CheckOK, "connection": chat.CheckOK}},
+		"clock":    {fake: slackfake.Options{Ahead: 10*time.Minute + 3*time.Second}, want: want{"clock": chat.CheckWarning}, text: "This machine's clock is 10 m "},
+		"revoked":  {change: func(_ *Config, s *slackfake.Server) { s.Revoke("account_inactive") }, want: want{"team": chat.CheckFailed}, text: "not valid (account_inactive)"},
 		"no token": {change: func(c *Config, _ *slackfake.Server) { c.BotToken = secret("") }, want: want{"bot token": chat.CheckFailed, "app token": chat.CheckOK}, text: "xoxb-"},
 		"swapped":  {change: func(c *Config, _ *slackfake.Server) { c.BotToken, c.AppToken = c.AppToken, c.BotToken }, want: want{"bot token": chat.CheckFailed, "app token": chat.CheckFailed, "team": chat.CheckFailed, "connection": chat.CheckFailed}, text: "swapped"},
 		"invalid":  {change: func(c *Config, _ *slackfake.Server) { c.BotToken = secret("xoxb-old") }, want: want{"team": chat.CheckFailed}, text: "OAuth & Permissions"},

@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
+
+	"github.com/slack-go/slack"
 
 	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/telemetry"
@@ -81,6 +82,9 @@ type besideEvent struct {
 	Channel  string `json:"channel"`
 	ThreadTS string `json:"thread_ts"`
 	TS       string `json:"event_ts"`
+	Subtype  string `json:"subtype"`
+	// Previous is the message that was deleted.
+	Previous *message `json:"previous_message"`
 }
 
 // beside takes events that are no messages, and reports whether this is one.
@@ -98,8 +102,51 @@ func (a *App) beside(ctx context.Context, env envelope, ack ack) bool {
 	case "agent_session_stopped":
 		a.stoppedBySlack(ctx, e, ack)
 		return true
+	case "message":
+		if e.Subtype != "message_deleted" {
+			return false
+		}
+		ack(nil)
+		a.deleted(ctx, e)
+		return true
 	}
 	return false
+}
+
+// deleted looks whether what was deleted is a card that waits for a decision: what its
+// buttons carry names the session.
+func (a *App) deleted(ctx context.Context, e besideEvent) {
+	if e.Previous == nil || !a.isOurs(*e.Previous) {
+		return
+	}
+	for _, b := range e.Previous.Blocks {
+		var buttons []struct {
+			Value string `json:"value"`
+		}
+		if b.Type != string(slack.MBTAction) || json.Unmarshal(b.Elements, &buttons) != nil || len(buttons) == 0 {
+			continue
+		}
+		r, ok := decodeRef(buttons[0].Value)
+		if t := a.refThread(r); ok && r.Approval != "" && t.Channel == e.Channel {
+			a.background(ctx, shareWithin, func(ctx context.Context) { a.restore(ctx, t) })
+			return
+		}
+	}
+}
+
+// restore posts a thread's cards again that wait for a decision and are gone.
+func (a *App) restore(ctx context.Context, t workflows.Thread) {
+	_, err, _ := a.flights.Do("restore/"+t.Channel+"/"+t.ID, func() (any, error) {
+		r := chat.Restore{Poster: &poster{app: a}, Sessions: a.dep.Sessions, Views: a.dep.Views, Mask: a.dep.Mask}
+		n, err := r.Cards(ctx, t)
+		if n > 0 {
+			a.log.Info("Cards that were deleted were posted again", telemetry.KeyChannelID, t.Channel, telemetry.KeyThreadID, t.ID, "cards", n)
+		}
+		return nil, err
+	})
+	if err != nil {
+		a.log.Warn("A deleted card was not posted again", telemetry.KeyChannelID, t.Channel, telemetry.KeyThreadID, t.ID, telemetry.KeyError, err)
+	}
 }
 
 // inbound decodes an event; false for what is nothing that a person wrote.
@@ -271,7 +318,7 @@ func (a *App) replied(ctx context.Context, in inbound) error {
 		a.log.Info("Message ignored", telemetry.KeyActorID, ev.By.ID, "reason", refused.Code)
 		return nil
 	}
-	if strings.TrimSpace(ev.Text) == "" {
+	if ev.Empty() {
 		return nil
 	}
 	reply, err := a.reply.Message(ctx, ev)

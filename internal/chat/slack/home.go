@@ -292,7 +292,7 @@ func (a *App) homePressed(ctx context.Context, i interaction, at time.Time) {
 	if !a.taken.first("click/"+id, true) {
 		return
 	}
-	if t := timeOf(act.TS); !t.IsZero() {
+	if t := a.api.gate.clock.Here(timeOf(act.TS)); !t.IsZero() {
 		at = t
 	}
 	if act.ID == actionRefresh {

@@ -3,6 +3,9 @@ package slack
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,9 +15,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
-
-	"github.com/slack-go/slack"
 
 	"github.com/countersign/countersign/internal/telemetry"
 )
@@ -85,19 +87,55 @@ func (a *App) signed(next func(http.ResponseWriter, *http.Request, []byte)) http
 			http.Error(w, "the body cannot be read", status)
 			return
 		}
-		v, err := slack.NewSecretsVerifier(r.Header, a.cfg.SigningSecret.Reveal())
-		if err == nil {
-			if _, err = v.Write(body); err == nil {
-				err = v.Ensure()
-			}
-		}
-		if err != nil {
+		if err := a.verify(r, body); err != nil {
 			a.log.Warn("Request is not signed by Slack", telemetry.KeyError, err, telemetry.KeyAddress, r.RemoteAddr)
 			http.Error(w, "not signed by Slack", http.StatusUnauthorized)
 			return
 		}
 		next(w, r, body)
 	}
+}
+
+// maxSkew is how old a signed request may be, by Slack's clock: an older one is a
+// replay.
+const maxSkew = 5 * time.Minute
+
+// verify checks a request's signature (docs.slack.dev/authentication/verifying-requests-from-slack).
+// How old it is, is a question of Slack's clock: this machine's may be wrong.
+func (a *App) verify(r *http.Request, body []byte) error {
+	if !a.cfg.SigningSecret.IsSet() {
+		return errors.New("no signing secret is set")
+	}
+	stamp := r.Header.Get("X-Slack-Request-Timestamp")
+	sec, err := strconv.ParseInt(stamp, 10, 64)
+	if err != nil {
+		return errors.New("it has no timestamp")
+	}
+	signature, ok := strings.CutPrefix(r.Header.Get("X-Slack-Signature"), "v0=")
+	given, err := hex.DecodeString(signature)
+	if !ok || err != nil {
+		return errors.New("it has no signature")
+	}
+	mac := hmac.New(sha256.New, []byte(a.cfg.SigningSecret.Reveal()))
+	_, _ = mac.Write([]byte("v0:" + stamp + ":")) // a hash takes everything
+	_, _ = mac.Write(body)
+	if !hmac.Equal(mac.Sum(nil), given) {
+		return errors.New("its signature is another")
+	}
+	clock := &a.api.gate.clock
+	if clock.Near(time.Unix(sec, 0), maxSkew) {
+		return nil
+	}
+	// What is known of Slack's clock may be older than the last change of this machine's.
+	if a.taken.first("clock/"+time.Now().Truncate(checkPause).String(), true) {
+		ctx, cancel := context.WithTimeout(r.Context(), answerHTTP/2)
+		defer cancel()
+		_, _, err = a.api.identify(ctx)
+	}
+	if err == nil && clock.Near(time.Unix(sec, 0), maxSkew) {
+		return nil
+	}
+	return fmt.Errorf("it is from %s, and it is %s by Slack's clock", time.Unix(sec, 0).UTC().Format(time.RFC3339), clock.Now().UTC().Format(time.RFC3339))
 }
 
 // postEvent takes an event; Slack's check of the address is answered.

@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/countersign/countersign/internal/chat/chattest"
+	"github.com/countersign/countersign/internal/chat/chattest/slackfake"
+	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -115,6 +117,27 @@ func TestHTTPSignatures(t *testing.T) {
 		}
 	}
 	require.Empty(t, w.sessions.Asked(""))
+}
+
+// TestHTTPByTheClockOfSlack: how old a request is, Slack's clock says. This machine's
+// may be wrong, and may have been set since Slack was last asked.
+func TestHTTPByTheClockOfSlack(t *testing.T) {
+	t.Parallel()
+	const secret = "8f742231b10e8888abcd99yyyzzz85a5"
+	w := start(t, setup{still: true, fake: slackfake.Options{Ahead: time.Hour}, config: func(c *Config) {
+		c.Mode, c.SigningSecret, c.Listen = ModeHTTP, telemetry.NewSecret(secret), "127.0.0.1:0"
+	}})
+	body := mentionBody(t, w)
+	send := func(at time.Time) int {
+		status, _ := post(t, w, "/slack/events", body, func(r *http.Request) { sign(r, body, secret, at) })
+		return status
+	}
+	require.Equal(t, 200, send(time.Now().Add(time.Hour)))
+	require.Equal(t, 401, send(time.Now()), "an hour old")
+	w.app.api.gate.clock.Heed(http.Header{"Date": {time.Now().UTC().Format(http.TimeFormat)}})
+	w.app.taken = newMemory[string, bool]()
+	require.Equal(t, 200, send(time.Now().Add(time.Hour)), "Slack is asked")
+	require.Equal(t, 401, send(time.Now().Add(2*time.Hour)))
 }
 
 func TestHTTPCommandsAndClicks(t *testing.T) {

@@ -151,7 +151,7 @@ func (a *App) pressed(ctx context.Context, i interaction, at time.Time) {
 	id := strings.Join([]string{i.Container.TS, act.ID, act.TS}, "/")
 	if act.TS == "" {
 		id = strings.Join([]string{i.Container.TS, act.ID, i.TriggerID}, "/")
-	} else if t := timeOf(act.TS); !t.IsZero() {
+	} else if t := a.api.gate.clock.Here(timeOf(act.TS)); !t.IsZero() {
 		at = t // the time of the click, not of its arrival
 	}
 	if !a.taken.first("click/"+i.User.ID+"/"+id, true) {

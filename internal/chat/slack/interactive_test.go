@@ -42,6 +42,19 @@ func TestApprove(t *testing.T) {
 	require.Empty(t, w.fake.Ephemerals(grace), "what was recorded shows on the card")
 }
 
+// TestAClickIsAsOldAsItIs: Slack says when it was, by its clock. Where this machine's is
+// another, a click would be too old, or of the future, as soon as it is made.
+func TestAClickIsAsOldAsItIs(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
+		w := start(t, setup{fake: slackfake.Options{Ahead: ahead}})
+		ts := w.approval(w.session(), nil)
+		_, err := w.fake.Press(grace, general, ts, workflows.ButtonApprove)
+		require.NoError(t, err)
+		require.WithinDuration(t, time.Now(), one[workflows.Decision](w, "Decide").ClickedAt, 30*time.Second)
+	}
+}
+
 func TestAgain(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{before: oncall})

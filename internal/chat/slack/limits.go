@@ -108,6 +108,11 @@ const (
 	// overlap is how much further back than the last byte of a connection the
 	// back-fill reads.
 	overlap = 10 * time.Second
+	// uninvitedRetry is the time between two tries to write where the bot is no member
+	// any more, invitedBack how long a private channel that it does not see is taken for
+	// one that it was removed from, not for one that is gone: Slack says the same.
+	uninvitedRetry = time.Minute
+	invitedBack    = time.Hour
 	// maxRetries is how often Slack repeats an event that was not acknowledged.
 	maxRetries = 3
 	// pace is the time between two calls of the back-fill: below tier 3's 50 a

@@ -25,6 +25,7 @@ type poster struct{ app *App }
 var (
 	_ chat.Poster = (*poster)(nil)
 	_ chat.Rooted = (*poster)(nil)
+	_ chat.Dated  = (*poster)(nil)
 )
 
 // headerKey is the key under which sessions show their header; the root of a
@@ -66,8 +67,7 @@ func (p *poster) OpenThread(ctx context.Context, in workflows.OpenThreadInput) (
 	}
 	began := time.Now()
 	ts, err := p.postRoot(ctx, in)
-	var limited *chat.RateLimitedError
-	if errors.Is(err, chat.ErrThreadGone) || !slices.Contains(passing(), code(err)) && !errors.As(err, &limited) {
+	if errors.Is(err, chat.ErrThreadGone) || !slices.Contains(passing(), code(err)) {
 		refused := p.app.noRoot(code(err))
 		p.couldNotOpen(ctx, in, refused)
 		return t, fmt.Errorf("%w: %w: %w", chat.ErrThreadGone, refused, err)
@@ -234,7 +234,7 @@ func (p *poster) Post(ctx context.Context, c chat.Content) (string, error) {
 		}
 		return p.postText(ctx, c.Thread, text, payload{Key: v.Key, Version: v.Version})
 	}
-	ts, err := p.send(ctx, c.Thread, draw(c, p.groups(ctx, c), true).card(), payload{Key: v.Key, Version: v.Version})
+	ts, err := p.send(ctx, c.Thread, draw(c, p.groups(ctx, c), !c.Again).card(), payload{Key: v.Key, Version: v.Version})
 	if err == nil {
 		p.app.agents.shown(c)
 	}
@@ -348,7 +348,7 @@ func (p *poster) send(ctx context.Context, t workflows.Thread, r rendered, key p
 		_, ts, resp, err = p.app.api.PostMessageWithResponseContext(ctx, t.Channel, options(r.simple())...)
 	}
 	if err != nil {
-		return "", mapped(err)
+		return "", mappedIn(ctx, t, err)
 	}
 	// Slack posts a reply whose root was deleted into the channel.
 	if t.ID != "" && resp.Timestamp != "" && resp.ThreadTimestamp == "" {
@@ -437,7 +437,18 @@ func (p *poster) update(ctx context.Context, t workflows.Thread, ts string, r re
 		p.app.log.Error("Slack took no blocks for an edit; it is sent as text", telemetry.KeyError, detail(err), "key", key.Key)
 		_, _, _, err = p.app.api.UpdateMessageContext(ctx, t.Channel, ts, options(r.simple())...)
 	}
-	return mapped(err)
+	return mappedIn(ctx, t, err)
+}
+
+// mappedIn is mapped for a message of a session's thread. Of a private channel that
+// the bot was removed from Slack says that there is none: for a while that is waited
+// for, as in a public one.
+func mappedIn(ctx context.Context, t workflows.Thread, err error) error {
+	if code(err) != "channel_not_found" || t.ID == "" || isDirect(t.Channel) || !activity.IsActivity(ctx) ||
+		time.Since(activity.GetInfo(ctx).ScheduledTime) > invitedBack {
+		return mapped(err)
+	}
+	return &chat.RateLimitedError{RetryAfter: uninvitedRetry, Err: err}
 }
 
 // Delete removes an extra copy.
@@ -448,6 +459,9 @@ func (p *poster) Delete(ctx context.Context, t workflows.Thread, ref string) err
 	}
 	return err
 }
+
+// PostedAt implements [chat.Dated].
+func (*poster) PostedAt(ref string) time.Time { return timeOf(ref) }
 
 // Members looks people up anew, past what is remembered: see [chat.Poster]'s
 // deliveries, which ask before a vote that rests on a group counts.

@@ -1,15 +1,21 @@
 package slack
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/testsuite"
 	"pgregory.net/rapid"
 
 	"github.com/countersign/countersign/internal/chat"
@@ -322,4 +328,75 @@ func TestErrorsNameNoResponseURL(t *testing.T) {
 	_, err = w.app.api.gate.Do(req)
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "secret")
+}
+
+// TestADeletedCardIsPostedAgain: a request that waits must not be lost with its card,
+// and the session's next edit finds the new one.
+func TestADeletedCardIsPostedAgain(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	thread := w.session()
+	w.sessions.set(thread, workflows.TurnState{
+		Turn: &workflows.TurnView{Number: 1, State: workflows.TurnWorking, StartedAt: time.Now()}, Approvals: []string{thread.ID + ".a1"},
+	})
+	card := w.approval(thread, nil)
+	cards := func() []slackfake.Message {
+		return slices.DeleteFunc(w.fake.Thread(general, thread.ID), func(m slackfake.Message) bool { return !m.HasAction(workflows.ButtonApprove) })
+	}
+	w.fake.Remove(general, card)
+	w.until("it stands again", func() bool { return len(cards()) == 1 && cards()[0].TS != card })
+	again := cards()[0]
+	require.Empty(t, pings(again), "its approvers were notified")
+	answer, err := w.fake.Press(grace, general, again.TS, workflows.ButtonApprove)
+	require.NoError(t, err)
+	require.True(t, answer.Acked)
+	require.Equal(t, thread.ID+".a1", one[workflows.Decision](w, "Decide").ApprovalID)
+
+	v := w.sessions.Views["approval-1"]
+	decided := *v.Approval
+	decided.State, v.Version, v.Approval, v.Buttons = workflows.ApprovalDenied, 2, &decided, nil
+	w.sessions.SetView(v)
+	d := &chat.Delivery{Poster: w.app.Poster(), Views: w.sessions, Blobs: w.blobs, Log: slog.New(slog.DiscardHandler)}
+	res, err := chattest.Deliver(t, d, workflows.ActivityEditMessage, workflows.EditInput{WorkflowID: thread.WorkflowID(), Thread: thread, Key: "approval-1", Ref: card})
+	require.NoError(t, err)
+	require.Equal(t, again.TS, res.Ref)
+	now, ok := w.fake.Message(general, again.TS)
+	require.True(t, ok)
+	require.Contains(t, blockText(now.Blocks), "Denied")
+	w.fake.Remove(general, again.TS)
+	_, ds := w.fake.Say(ada, general, thread.ID, "go on")
+	settled(w, ds...)
+	require.Empty(t, cards(), "what is decided is not posted again")
+}
+
+// TestRemovedFromAPrivateChannel: Slack says that there is no such channel. That is
+// waited for, slowly, as where it says that the bot is no member.
+func TestRemovedFromAPrivateChannel(t *testing.T) {
+	t.Parallel()
+	const private = "C0PRIVATE1"
+	for name, c := range map[string]slackfake.Channel{
+		"private": {ID: private, Private: true, Members: []string{ada}}, "public": {ID: private, Members: []string{ada}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, setup{still: true})
+			whole := c
+			whole.Members = []string{ada, slackfake.BotUser}
+			w.fake.AddChannel(whole)
+			thread := w.sessionIn(private, w.fake.Quiet(ada, private, "", bot+" do it"))
+			w.fake.AddChannel(c)
+			var suite testsuite.WorkflowTestSuite
+			env := suite.NewTestActivityEnvironment()
+			env.RegisterActivityWithOptions(func(ctx context.Context) error {
+				_, err := w.app.Poster().Post(ctx, answerOf(thread, "x"))
+				var limited *chat.RateLimitedError
+				if !errors.As(err, &limited) || limited.RetryAfter < 30*time.Second {
+					return fmt.Errorf("not waited for: %w", err)
+				}
+				return nil
+			}, activity.RegisterOptions{Name: "post"})
+			_, err := env.ExecuteActivity("post")
+			require.NoError(t, err)
+		})
+	}
 }

@@ -80,7 +80,7 @@ func (a *App) revoked(ctx context.Context, i interaction, r ref) {
 	act := i.Actions[0]
 	id := strings.Join([]string{i.View.ID, act.ID, cmp.Or(act.TS, i.TriggerID)}, "/")
 	at := time.Now()
-	if t := timeOf(act.TS); !t.IsZero() {
+	if t := a.api.gate.clock.Here(timeOf(act.TS)); !t.IsZero() {
 		at = t
 	}
 	ctx, cancel := context.WithTimeout(ctx, outcomeWithin)

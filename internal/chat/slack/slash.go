@@ -177,14 +177,29 @@ func (a *App) openPicker(ctx context.Context, c command, parsed chat.Command, an
 
 // liveSessions are the sessions that a command can be given to, newest first.
 func (a *App) liveSessions(ctx context.Context, here workflows.Thread) ([]workflows.SessionRow, error) {
-	list, err := a.plain.Sessions.List(ctx, here.ManagerID(), workflows.ListSessions{Limit: maxOptions})
-	if errors.Is(err, workflows.ErrNoSession) {
-		return nil, nil
+	ctx, cancel := context.WithTimeout(ctx, outcomeWithin/2)
+	defer cancel()
+	var rows []workflows.SessionRow
+	// As many pages as there is time for: the one that is looked for may be old.
+	for page := (workflows.ListSessions{Limit: 200}); len(rows) < maxOptions; {
+		list, err := a.plain.Sessions.List(ctx, here.ManagerID(), page)
+		switch {
+		case errors.Is(err, workflows.ErrNoSession), err != nil && len(rows) > 0:
+			return rows, nil
+		case err != nil:
+			return nil, err
+		}
+		for _, r := range list.Sessions {
+			if r.Liveness != workflows.LivenessDestroyed {
+				rows = append(rows, r)
+			}
+		}
+		if list.Next == "" || list.Next == page.Before {
+			break
+		}
+		page.Before = list.Next
 	}
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(list.Sessions, func(r workflows.SessionRow) bool { return r.Liveness == workflows.LivenessDestroyed }), nil
+	return rows[:min(len(rows), maxOptions)], nil
 }
 
 func chatError(err error) error {

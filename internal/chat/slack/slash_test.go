@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -219,6 +220,22 @@ func TestPickerGoesOnToTheForm(t *testing.T) {
 	s := one[workflows.SwitchSession](w, "SwitchBackend")
 	require.Equal(t, "docker", s.Backend)
 	require.Equal(t, thread.WorkflowID(), s.WorkflowID)
+}
+
+// TestPickerFindsOldSessions: those that live are offered, however many that do not
+// are newer.
+func TestPickerFindsOldSessions(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	for i := range 450 {
+		at := w.app.thread(general, fmt.Sprintf("1700000%03d.000100", i))
+		w.sessions.set(at, workflows.TurnState{Header: workflows.HeaderView{Title: "gone", Backend: "local", Liveness: workflows.LivenessDestroyed}})
+	}
+	at := w.app.thread(general, "1600000000.000100")
+	w.sessions.set(at, workflows.TurnState{Header: workflows.HeaderView{Title: "the old one", Backend: "local", Liveness: workflows.LivenessPaused}})
+	require.True(t, w.fake.Command(ada, general, "status").Acked)
+	w.until("the picker is filled", func() bool { return len(w.fake.Views(ada)) == 1 && w.fake.Views(ada)[0].Submit != "" })
+	require.Contains(t, string(w.fake.Views(ada)[0].Blocks), "the old one")
 }
 
 func TestPickerWithoutSessions(t *testing.T) {

@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -112,6 +113,44 @@ func TestBackfillAfterAStart(t *testing.T) {
 	require.Len(t, ids, 2, "the live session's own root is asked for again, under the same identity")
 }
 
+// TestBackfillOfDirectMessages: a task that was written to the bot while nobody
+// listened, alone or among several people, starts its session; a command does not.
+func TestBackfillOfDirectMessages(t *testing.T) {
+	t.Parallel()
+	const direct, group = "D0ADA00001", "G0GROUP001"
+	w := start(t, setup{still: true, config: func(c *Config) { c.Backfill = time.Hour }, before: func(w *world) {
+		w.fake.AddChannel(slackfake.Channel{ID: direct, IM: true, Members: []string{ada, slackfake.BotUser}})
+		w.fake.AddChannel(slackfake.Channel{ID: group, MPIM: true, Members: []string{ada, grace, slackfake.BotUser}})
+	}})
+	task := w.fake.Quiet(ada, direct, "", "fix the test")
+	w.fake.Quiet(ada, direct, "", "help")
+	w.fake.SayAs(slackfake.BotUser, slackfake.BotID, direct, "", "the bot's own")
+	w.fake.Quiet(grace, group, "", "lunch?")
+	mention := w.fake.Quiet(grace, group, "", bot+" fix it too")
+	w.run()
+	w.until("both are found", func() bool { return len(w.sessions.Asked("RequestSession")) == 2 })
+	w.filled()
+	var ids []string
+	for _, c := range w.sessions.Asked("RequestSession") {
+		ids = append(ids, c.Arg.(workflows.SessionRequest).ID)
+	}
+	require.ElementsMatch(t, []string{task, mention}, ids)
+	require.Len(t, w.fake.Thread(direct, task), 1)
+}
+
+// TestBackfillWithoutTheScopeForDirectMessages: an app that was installed before the
+// manifest had it goes without, and reads all else.
+func TestBackfillWithoutTheScopeForDirectMessages(t *testing.T) {
+	t.Parallel()
+	scopes := slices.DeleteFunc(slackfake.AllScopes(), func(s string) bool { return s == "im:read" })
+	w := start(t, setup{still: true, fake: slackfake.Options{Scopes: scopes}, config: func(c *Config) { c.Backfill = time.Hour }})
+	asked := w.fake.Quiet(ada, general, "", bot+" missed")
+	w.run()
+	require.Equal(t, asked, one[workflows.SessionRequest](w, "RequestSession").ID)
+	w.filled()
+	require.Len(t, w.fake.Refused("missing_scope"), 1, "it is not asked for again and again")
+}
+
 func TestBackfillWaitsForTheRateLimit(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{still: true, config: func(c *Config) { c.Backfill = time.Hour }})
@@ -195,6 +234,44 @@ func TestRevokedAppToken(t *testing.T) {
 	err := w.app.Run(t.Context())
 	require.ErrorIs(t, err, ErrRefused)
 	require.ErrorContains(t, err, "slack.app_token")
+}
+
+// TestRevokedBotToken: a token that is revoked while the bot runs ends it with a
+// sentence, after few calls.
+func TestRevokedBotToken(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"token_revoked", "account_inactive", "invalid_auth"} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, setup{still: true})
+			ended := make(chan error, 1)
+			go func() { ended <- w.app.Run(t.Context()) }()
+			w.until("two connections", func() bool { return w.fake.Connections() == 2 })
+			w.fake.Revoke(code)
+			w.fake.Say(ada, general, "", bot+" do it")
+			select {
+			case err := <-ended:
+				require.ErrorIs(t, err, ErrRefused)
+				require.ErrorContains(t, err, "slack.bot_token is not valid ("+code+")")
+			case <-time.After(20 * time.Second):
+				t.Fatal("the bot goes on")
+			}
+			require.LessOrEqual(t, len(w.fake.Refused(code)), 20)
+		})
+	}
+}
+
+// TestATokenThatIsStillValid: one answer that looks as if it were not ends nothing.
+func TestATokenThatIsStillValid(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.fake.Fail("users.info", slackfake.Failure{Code: "not_authed"})
+	_, err := w.app.people.actor(t.Context(), ada)
+	require.Error(t, err)
+	w.until("Slack is asked", func() bool { return len(w.fake.Calls("auth.test")) == 2 })
+	_, ds := w.fake.Say(ada, general, "", bot+" do it")
+	settled(w, ds...)
+	require.Len(t, w.sessions.Asked("RequestSession"), 1)
 }
 
 func TestConnectRefusals(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -105,7 +106,12 @@ func (s *stand) List(ctx context.Context, id string, l workflows.ListSessions) (
 	list, err := s.Sessions.List(ctx, id, l)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list.Sessions = slices.Clone(s.rows)
+	from, _ := strconv.Atoi(l.Before) // of the first page there is none
+	to := min(from+l.Size(), len(s.rows))
+	list.Sessions = slices.Clone(s.rows[from:to])
+	if to < len(s.rows) {
+		list.Next = strconv.Itoa(to)
+	}
 	return list, err
 }
 

@@ -104,8 +104,8 @@ func (s *Server) postClick(w http.ResponseWriter, r *http.Request, by workflows.
 		answer(w, http.StatusOK, clickAnswer{Outcome: workflows.OutcomeChanged, Text: "Somebody has changed the command, and the click does not say which one it is for. Look at it again."})
 		return nil
 	}
-	if b.Button == workflows.ButtonDetails && m.view != nil && m.view.Turn != nil {
-		return s.details(ctx, w, m, by)
+	if turn, trail, ok := m.turn(); ok && b.Button == workflows.ButtonDetails {
+		return s.details(ctx, w, m, by, turn, trail)
 	}
 	if m.question != "" {
 		unlock := s.locks.lock(m.id)
@@ -223,10 +223,23 @@ func (s *Server) review(ctx context.Context, w http.ResponseWriter, m row) error
 	return nil
 }
 
+// turn is the one that a message's details are about: a turn card's, or that of the
+// call whose outcome a card asks about.
+func (m row) turn() (number int, trail workflows.Trail, ok bool) {
+	switch {
+	case m.view == nil:
+	case m.view.Turn != nil:
+		return m.view.Turn.Number, m.view.Turn.Trail, true
+	case m.view.Approval != nil && m.view.Approval.UnknownRun:
+		number = chat.CallTurn(m.view.Approval.CallID)
+		return number, trail, number > 0
+	}
+	return 0, trail, false
+}
+
 // details answers all that is on record about a turn's calls.
-func (s *Server) details(ctx context.Context, w http.ResponseWriter, m row, by workflows.Actor) error {
-	t := m.view.Turn
-	d, err := s.router.Details(ctx, by, thread{id: m.thread, channel: m.channel}.workflow(), t.Number, t.Trail)
+func (s *Server) details(ctx context.Context, w http.ResponseWriter, m row, by workflows.Actor, turn int, trail workflows.Trail) error {
+	d, err := s.router.Details(ctx, by, thread{id: m.thread, channel: m.channel}.workflow(), turn, trail)
 	if err != nil {
 		return err
 	}

@@ -137,14 +137,35 @@ func (p poster) Fetch(ctx context.Context, _ workflows.Thread, _ string, a workf
 	return data, err
 }
 
-// withNames is a message's text with the names of the files that it brings.
+// withNames is a message's text with the names of the files that it brings, as
+// people see it.
 func withNames(text string, files []upload) string {
 	if len(files) == 0 {
 		return text
 	}
 	names := make([]string, len(files))
 	for i, f := range files {
-		names[i] = strings.ReplaceAll(chat.Cut(chat.Shown(f.Name), 200), "`", "'")
+		names[i] = f.Name
 	}
-	return strings.TrimSpace(text + "\n\nAttached: " + strings.Join(names, ", "))
+	return strings.TrimSpace(text + "\n\n" + attachedLine(names))
+}
+
+// withoutNames is what was typed of a text that [withNames] made.
+func withoutNames(text string, files []workflows.Attachment) string {
+	if len(files) == 0 {
+		return text
+	}
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = f.Name
+	}
+	return strings.TrimSpace(strings.TrimSuffix(text, attachedLine(names)))
+}
+
+func attachedLine(names []string) string {
+	shown := make([]string, len(names))
+	for i, n := range names {
+		shown[i] = strings.ReplaceAll(chat.Cut(chat.Shown(n), 200), "`", "'")
+	}
+	return "Attached: " + strings.Join(shown, ", ")
 }

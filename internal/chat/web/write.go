@@ -159,14 +159,15 @@ func (s *Server) forward(ctx context.Context, m row) (row, error) {
 func (s *Server) route(ctx context.Context, m row) (chat.Reply, error) {
 	t := thread{id: m.thread, channel: m.channel}.workflow()
 	ev := chat.Event{
-		ID: m.id, Thread: t, New: t, By: workflows.Actor{ID: m.author, Name: m.author}, At: m.at, Text: m.text,
+		ID: m.id, Thread: t, New: t, By: workflows.Actor{ID: m.author, Name: m.author}, At: m.at,
 	}
 	files, err := s.store.attached(ctx, m.id)
 	if err != nil {
 		return chat.Reply{}, err
 	}
+	ev.Text = withoutNames(m.text, files)
 	chat.Attach(&ev, files)
-	rest, addressed := chat.Addressed(m.text, prefixes...)
+	rest, addressed := chat.Addressed(ev.Text, prefixes...)
 	if m.thread == m.id {
 		ev.Thread.ID, ev.Text = "", rest
 		return s.router.Command(ctx, ev)

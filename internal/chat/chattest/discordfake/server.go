@@ -154,7 +154,11 @@ func (s *Server) GatewayURL() string {
 }
 
 // Token is the bot's token, without "Bot ".
-func (s *Server) Token() string { return s.opt.Token }
+func (s *Server) Token() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opt.Token
+}
 
 // Gateway is the gateway's side: what was connected, and faults.
 func (s *Server) Gateway() *Gateway { return s.gateway }
@@ -243,6 +247,13 @@ func (s *Server) Refused(codes ...int) []Call {
 		}
 	}
 	return out
+}
+
+// ResetToken makes the bot's token another, as its owner may at any moment.
+func (s *Server) ResetToken() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opt.Token += "-reset"
 }
 
 // Invalid is how many answers so far count towards the ban: 401, 403, and 429

@@ -161,8 +161,22 @@ func (s *Server) Remove(channel, ts string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m := s.find(channel, ts); m != nil {
-		m.Deleted = true
+		s.remove(m)
 	}
+}
+
+// remove takes a message away and tells of it.
+func (s *Server) remove(m *Message) {
+	m.Deleted = true
+	c := s.channels[m.Channel]
+	if c == nil || !c.has(BotUser) {
+		return
+	}
+	at := s.nextTS()
+	s.event(object{
+		"type": "message", "subtype": "message_deleted", "hidden": true, "channel": c.ID, "channel_type": channelType(c),
+		"ts": at, "event_ts": at, "deleted_ts": m.TS, "previous_message": m.object(false),
+	})
 }
 
 // Raw delivers an event as it is.

@@ -411,7 +411,7 @@ func (s *Server) chatDelete(a url.Values) (object, refusal) {
 	case m.BotID != BotID:
 		return refuse("cant_delete_message")
 	}
-	m.Deleted = true
+	s.remove(m)
 	return object{"channel": c.ID, "ts": m.TS}, refusal{}
 }
 

@@ -48,7 +48,7 @@ type Options struct {
 func AllScopes() []string {
 	return []string{
 		"app_mentions:read", "assistant:write", "channels:history", "channels:read", "chat:write", "commands", "files:read", "files:write",
-		"groups:history", "groups:read", "im:history", "mpim:history", "mpim:read", "usergroups:read", "users:read",
+		"groups:history", "groups:read", "im:history", "im:read", "mpim:history", "mpim:read", "usergroups:read", "users:read",
 	}
 }
 
@@ -143,6 +143,7 @@ type Server struct {
 	responses  map[string]*responseURL
 	triggers   map[string]*trigger
 	failures   map[string][]*Failure
+	revoked    string
 	calls      []Call
 	complaints []string
 	windows    map[string][]time.Time
@@ -257,6 +258,13 @@ func (s *Server) Fail(method string, f Failure) {
 	defer s.mu.Unlock()
 	f.Times = max(f.Times, 1)
 	s.failures[method] = append(s.failures[method], &f)
+}
+
+// Revoke makes the bot's token one that is refused with a code from now on.
+func (s *Server) Revoke(code string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revoked = code
 }
 
 // Recover ends the failures of a method that were still to come.
@@ -497,6 +505,8 @@ func (s *Server) answer(method, token string, args url.Values) (object, refusal)
 		return refuse("not_authed")
 	case token != s.opt.BotToken && token != s.opt.AppToken:
 		return refuse("invalid_auth")
+	case token == s.opt.BotToken && s.revoked != "":
+		return refuse(s.revoked)
 	case spec.app != (token == s.opt.AppToken):
 		return refuse("not_allowed_token_type")
 	}
