@@ -185,17 +185,25 @@ func (c *call) gitCommand(sp *spec, p parsed) {
 	}
 }
 
+// inCommit is the name of a file in a word such as HEAD:file, what is not known of it
+// replaced.
+func inCommit(w word) string {
+	t := strings.ReplaceAll(w.script(), unknownVar, "x")
+	return t[strings.LastIndexByte(t, ':')+1:]
+}
+
 // gitContent judges what is shown of files that are named, and reports whether that
 // may hold credentials.
 func (c *call) gitContent(p parsed) bool {
 	keys := false
 	for i, w := range p.operands {
-		if k := strings.LastIndexByte(w.text, ':'); w.lit && k >= 0 {
-			w = lit(w.text[k+1:])
+		name := inCommit(w)
+		if w.lit {
+			w = lit(name)
 		}
-		if w.lit && strings.ContainsAny(w.text, "*?[") && (i > 0 || c.sub != "grep") {
-			c.printsMembers([]word{w})
-			keys = keys || c.out.secret
+		if (!w.lit || strings.ContainsAny(name, "*?[")) && (i > 0 || c.sub != "grep") && c.memberSecret(name) {
+			c.printsMembers([]word{lit(name)})
+			keys = true
 		}
 		keys = c.read(w, false).secret || keys
 	}

@@ -21,7 +21,7 @@ func (c *call) gitOut(p parsed) {
 		c.out = flow{}
 	}
 	for _, w := range p.operands {
-		c.out.names = c.out.names || c.s.namesKeys(w)
+		c.out.names = c.out.names || c.s.namesKeys(w) || strings.ContainsRune(w.script(), ':') && c.memberSecret(inCommit(w))
 	}
 }
 

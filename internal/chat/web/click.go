@@ -193,7 +193,7 @@ func (m row) click(b clickBody, by workflows.Actor, at time.Time) chat.Click {
 		Edit: b.value("command"), BreakGlass: b.value("break_glass"), By: by, At: at,
 	}
 	if b.ClientID != "" {
-		c.Interaction = m.id + "/" + b.ClientID
+		c.Interaction = m.id + "/" + by.ID + "/" + b.ClientID // of nobody else
 	}
 	if m.view != nil && m.view.Approval != nil {
 		c.ApprovalID = m.view.Approval.ID

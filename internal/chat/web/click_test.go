@@ -83,6 +83,9 @@ func TestApprovalIsDecidedByTheSession(t *testing.T) {
 	asked := s.sessions.Asked("Decide")
 	require.Equal(t, asked[2].Arg.(workflows.Decision).Interaction, asked[3].Arg.(workflows.Decision).Interaction)
 	require.NotEqual(t, asked[1].Arg.(workflows.Decision).Interaction, asked[2].Arg.(workflows.Decision).Interaction)
+	// Another's is another click, whatever they send with it.
+	s.click(id, `{"button":"deny","client_id":"x"}`, as("grace"))
+	require.NotEqual(t, asked[3].Arg.(workflows.Decision).Interaction, s.sessions.Asked("Decide")[4].Arg.(workflows.Decision).Interaction)
 }
 
 func TestReviewShowsEverything(t *testing.T) {
