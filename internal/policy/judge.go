@@ -226,7 +226,7 @@ func (j *judge) verdict(text string) Verdict {
 	}
 	v := Verdict{
 		Tier: j.tier, Reasons: j.reasons, Operands: sorted(j.operands), Scripts: sorted(j.scripts), Paths: sorted(j.paths),
-		EnvChanges: j.changes, Display: show, Displayable: whole, PackageInstall: j.install,
+		EnvChanges: j.changes, Open: j.open, Display: show, Displayable: whole, PackageInstall: j.install,
 	}
 	for i := range v.Reasons {
 		v.Reasons[i].Text = plainLine(v.Reasons[i].Text)

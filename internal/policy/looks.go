@@ -1,6 +1,9 @@
 package policy
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // remoteLooks are the first words with which tools for machines and services
 // elsewhere only look, whatever names and filters follow. "*" ends one that stands
@@ -34,34 +37,54 @@ var sameTool = map[string]string{"oc": "kubectl", "tofu": "terraform", "podman":
 // looks reports whether a tool for what is elsewhere is told only to look: a word
 // further on that would destroy is then a name or a filter.
 func (c *call) looks() bool {
-	name := c.name
+	words := make([]string, 0, 3)
+	for _, w := range c.args[:min(3, len(c.args))] {
+		if !w.lit || w.glob {
+			break
+		}
+		words = append(words, w.text)
+	}
+	return remoteLook(c.name, words)
+}
+
+// remoteLook is looks for the words after a tool's name.
+func remoteLook(name string, words []string) bool {
 	if same, ok := sameTool[name]; ok {
 		name = same
 	}
-	for _, form := range remoteLooks[name] {
-		if c.begins(strings.Fields(form)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(remoteLooks[name], func(form string) bool { return beginsAs(words, strings.Fields(form)) })
 }
 
-// begins reports whether the arguments begin with these words.
-func (c *call) begins(words []string) bool {
-	if len(c.args) < len(words) {
+func beginsAs(words, form []string) bool {
+	if len(words) < len(form) {
 		return false
 	}
-	for i, want := range words {
-		w := c.args[i]
-		if !w.lit || w.glob || strings.HasPrefix(w.text, "-") {
+	for i, want := range form {
+		begin, any := strings.CutSuffix(want, "*")
+		if w := words[i]; strings.HasPrefix(w, "-") || w != want && !(any && strings.HasPrefix(w, begin)) {
 			return false
 		}
-		if begin, ok := strings.CutSuffix(want, "*"); ok && strings.HasPrefix(w.text, begin) || w.text == want {
-			continue
-		}
-		return false
 	}
 	return true
+}
+
+// lookOptions choose what a look at clusters or containers shows, and read no file.
+var lookOptions = []string{
+	"-n", "--namespace", "-A", "--all-namespaces", "-o", "--output", "-l", "--selector", "--field-selector", "--sort-by", "--context", "-c", "--container", "--containers", "-p", "--previous",
+	"--since", "--since-time", "--until", "--tail", "--timestamps", "-t", "-f", "--follow", "-w", "--watch", "--no-headers", "--show-labels", "-a", "--all", "-q", "--quiet", "--format", "--filter", "--no-stream", "--no-trunc",
+}
+
+// plainLook reports whether words are a look at clusters or containers that reads no
+// file of the workspace.
+func plainLook(words []string) bool {
+	if !in([]string{"kubectl", "oc", "docker", "podman", "nerdctl"}, words[0]) || !remoteLook(words[0], words[1:]) || in([]string{"compose", "diff"}, words[1]) {
+		return false
+	}
+	return !slices.ContainsFunc(words[2:], func(w string) bool {
+		name, val, _ := strings.Cut(w, "=")
+		return strings.HasPrefix(w, "-") && !in(lookOptions, name) || strings.Contains(val, "file") || strings.HasPrefix(w, "custom-columns-file") || strings.Contains(w, "template-file") ||
+			words[1] != "logs" && name == "-f" && words[0] != "docker"
+	})
 }
 
 // sendsSecrets judges what the command's words carry to the other side.

@@ -308,6 +308,7 @@ func runCopyOut(c *call, _ *spec, _ parsed) {
 
 // copyOption judges an option's value that is a command, or names one.
 func (c *call) copyOption(v string) {
+	c.s.j.open = true
 	if _, cmd, ok := strings.Cut(v, "="); ok {
 		c.s.worst(cmd, c.by())
 	}

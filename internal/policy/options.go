@@ -321,7 +321,7 @@ func (s *scope) globFacts(w word) ([]string, bool) {
 }
 
 func (c *call) badOption(p *parsed, t string) {
-	p.bad = true
+	p.bad, c.s.j.open = true, true
 	c.raise(Risky, "%s is given the option `%s`, which the policy does not know as harmless", c.by(), clip(t, 60))
 }
 
@@ -332,11 +332,13 @@ func (c *call) take(sp *spec, p *parsed, o *option, name string, val *word) {
 	case roleDeny:
 		c.badOption(p, name)
 	case roleExec:
+		c.s.j.open = true
 		c.raise(Risky, "%s runs a command given by `%s`", c.by(), name)
 		if val != nil {
 			c.s.worst(val.script(), c.by())
 		}
 	case roleCode:
+		c.s.j.open = true
 		c.raise(Risky, "%s runs code given by `%s`", c.by(), name)
 		if val != nil {
 			c.code(val.script())

@@ -174,11 +174,18 @@ func runDatabase(c *call, _ *spec, _ parsed) {
 	}
 	for _, w := range c.args {
 		c.sqlText(w.script())
+		c.s.j.open = c.s.j.open || readsStatements(w.text)
 	}
 	c.sqlText(c.in.text)
 	c.destructive()
 	c.sendsIn()
 	c.out = flow{net: true, from: c.name}
+}
+
+// readsStatements reports whether a word has a database's client read its statements
+// from a file or run a program.
+func readsStatements(t string) bool {
+	return strings.HasPrefix(t, "-f") || strings.HasPrefix(t, "--file") || strings.HasPrefix(t, "--eval") || strings.Contains(t, "\\") || strings.Contains(strings.ToLower(t), "source ")
 }
 
 func runCriticalHost(c *call, _ *spec, p parsed) {

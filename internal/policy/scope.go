@@ -42,6 +42,7 @@ type judge struct {
 	heads    []string
 	changes  []string
 	install  bool
+	open     bool // as in Verdict
 	samples  []string
 	funcs    []*function // in the order of declaration
 

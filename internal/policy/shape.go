@@ -9,7 +9,8 @@ import (
 // Shape returns the exact parsed form of a command that a standing permission may
 // allow, or "" where none may: it must be one plain command of literal words,
 // without redirections, assignments or expansions; and never a shell, an
-// interpreter or a wrapper, nor a command that runs a file of the workspace.
+// interpreter or a wrapper, nor a command that runs a file of the workspace or is given
+// an option that the policy does not know.
 // Requoting and spacing do not change a shape; another word, working directory
 // or shell does.
 func (p *Policy) Shape(command string, env Env, v Verdict) string {
@@ -21,7 +22,7 @@ func (p *Policy) Shape(command string, env Env, v Verdict) string {
 		return ""
 	}
 	words, ok := plainWords(f.Stmts[0])
-	if !ok || strings.ContainsRune(words[0], '/') || neverGranted(words[0]) || p.spec(words[0]) == nil {
+	if !ok || strings.ContainsRune(words[0], '/') || v.Open || p.neverGranted(words[0]) && !plainLook(words) {
 		return ""
 	}
 	var b strings.Builder
@@ -80,12 +81,29 @@ func unexpanded(parts []syntax.WordPart, bare bool) (string, bool) {
 	return b.String(), true
 }
 
-// neverGranted are programs that run what their arguments, a file or a remote
-// side says, beside those that no rule may leave open.
-func neverGranted(name string) bool {
-	switch name {
-	case "make", "npm", "go", "cargo", "git", "podman", "kubectl", "awk", "gawk", "mawk", "coproc", "time", "alias":
+// grantedNever marks the table lines of programs that run or read as code what lies in
+// files, beside the build and test tools and those that no rule may leave open: what
+// they do is not told by their words.
+var grantedNever = append([]string{"make", "npm", "go", "cargo", "git", "awk", "envlist", "packages", "risky-run", "cc", "compiler", "patch", "pager", "pytest"}, toolAttrs...)
+
+// runsProject are tools for what is elsewhere that run the workspace's own code, or
+// what its files say, before they get there.
+var runsProject = []string{
+	"podman", "kubectl", "ansible", "ansible-playbook", "ansible-galaxy", "terraform", "tofu", "terragrunt", "pulumi", "cdk", "cdktf", "sam", "serverless", "sls", "helmfile", "packer", "vagrant",
+	"fastlane", "wrangler", "vercel", "netlify", "firebase", "man",
+}
+
+// neverGranted reports whether a program runs what its arguments, a file or a remote
+// side says.
+func (p *Policy) neverGranted(name string) bool {
+	sp := p.spec(name)
+	if sp == nil || in(runsProject, name) || in([]string{"coproc", "time", "alias"}, name) || runsOthers(name) {
 		return true
 	}
-	return runsOthers(name)
+	for _, a := range grantedNever {
+		if sp.attr(a) {
+			return true
+		}
+	}
+	return false
 }

@@ -91,6 +91,9 @@ type Verdict struct {
 	// Display is the command with invisible, bidirectional, look-alike and
 	// control characters escaped.
 	Display string
+	// Open says that a command is given code, a program or an option that the policy
+	// does not know: what it does is not told by its words.
+	Open bool
 	// Displayable is false for what is too long or too complex to be shown
 	// whole; the tier is then never below Risky.
 	Displayable bool
