@@ -41,8 +41,9 @@ func (s *scope) expandArg(out []word, w *syntax.Word) []word {
 			return append(out, word{text: l.Value, lit: true})
 		}
 	}
+	differs := s.lang == ShellSh && mayMultiply(w)
 	if syntax.SplitBraces(w) || hasBraces(w) {
-		if s.lang == ShellSh {
+		if differs {
 			s.raise(Risky, "a word's braces are expanded by some shells and not by others")
 		}
 		n := 0
@@ -56,6 +57,21 @@ func (s *scope) expandArg(out []word, w *syntax.Word) []word {
 		return out
 	}
 	return s.fields(out, s.pieces(nil, w.Parts, true, true))
+}
+
+// mayMultiply reports whether braces in a word may make several of it: {} and {a} stand
+// for themselves in every shell.
+func mayMultiply(w *syntax.Word) bool {
+	var b strings.Builder
+	for _, p := range w.Parts {
+		switch p := p.(type) {
+		case *syntax.BraceExp:
+			return true
+		case *syntax.Lit:
+			b.WriteString(p.Value)
+		}
+	}
+	return strings.Contains(b.String(), ",") || strings.Contains(b.String(), "..")
 }
 
 func hasBraces(w *syntax.Word) bool {

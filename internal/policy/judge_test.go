@@ -112,6 +112,13 @@ func TestShellOfTheSandboxDecides(t *testing.T) {
 	require.Equal(t, policy.Safe, p.Judge("diff <(ls) <(ls)", sandbox(), policy.Facts{}).Tier)
 	require.Equal(t, policy.Risky, p.Judge("export PATH=/x", env, policy.Facts{}).Tier)
 	require.Equal(t, policy.Safe, p.Judge("export FOO=x", env, policy.Facts{}).Tier)
+	// Braces that make no more words stand for themselves in every shell.
+	for command, want := range map[string]policy.Tier{
+		"find . -name '*.go' -exec wc -l {} +": policy.Safe, `find . -exec test -e {} \; -print`: policy.Safe, "ls | xargs -I{} basename {}": policy.Safe, "git cat-file -p HEAD^{tree}": policy.Safe,
+		"for f in a b; do echo {} $f; done": policy.Safe, "echo {a,b}": policy.Risky, "echo {1..3}": policy.Risky, "x=a; echo {$x,b}": policy.Risky, "{rm,-rf,src}": policy.Risky,
+	} {
+		require.Equal(t, want, p.Judge(command, env, policy.Facts{}).Tier, command)
+	}
 }
 
 func TestUnknownEnvironmentFailsClosed(t *testing.T) {
