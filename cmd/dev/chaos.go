@@ -26,7 +26,7 @@ type chaosCmd struct {
 	Seed   uint64        `help:"Seed of what people do and of what is killed; 0 takes one at random. It is printed." placeholder:"S"`
 	For    time.Duration `help:"How long parts are killed." default:"60s" name:"for"`
 	People int           `help:"How many people use it at once." default:"5"`
-	Faults []string      `help:"Kinds of faults to make; all by default: kill, freeze, cut, stall, clock." enum:"kill,freeze,cut,stall,clock" placeholder:"KIND"`
+	Faults []string      `help:"Kinds of faults to make; all by default: kill, freeze, cut, stall, clock, store." enum:"kill,freeze,cut,stall,clock,store" placeholder:"KIND"`
 	Docker bool          `help:"Start a Docker engine of the run's own, which people move sessions to and which is hit too (needs root, dockerd and a static busybox)." default:"true" negatable:""`
 	JSON   bool          `help:"Print one JSON object instead of lines." name:"json"`
 	Keep   string        `help:"Keep logs, recordings and data below this directory, also when all is well." placeholder:"DIR"`
@@ -170,8 +170,8 @@ func (c *chaosCmd) print(w io.Writer, r *chaos.Report) error {
 		}
 		return nil
 	}
-	_, _ = fmt.Fprintf(w, "seed %d: %d kills, %d freezes, %d cuts, %d stalls, %d clocks, %d threads, %d messages, %d turns, %d calls, %d requests\n", r.Seed,
-		r.Faults[chaos.FaultKill], r.Faults[chaos.FaultFreeze], r.Faults[chaos.FaultCut], r.Faults[chaos.FaultStall], r.Faults[chaos.FaultClock],
+	_, _ = fmt.Fprintf(w, "seed %d: %d kills, %d freezes, %d cuts, %d stalls, %d clocks, %d times without the blob store, %d threads, %d messages, %d turns, %d calls, %d requests\n", r.Seed,
+		r.Faults[chaos.FaultKill], r.Faults[chaos.FaultFreeze], r.Faults[chaos.FaultCut], r.Faults[chaos.FaultStall], r.Faults[chaos.FaultClock], r.Faults[chaos.FaultStore],
 		r.Counts["threads"], r.Counts["messages"], r.Counts["turns"], r.Counts["calls"], r.Counts["approvals"])
 	for _, v := range r.Broken {
 		_, _ = fmt.Fprintf(w, "%s: %s %s\n", v.Rule, v.Thread, v.What)

@@ -19,7 +19,7 @@ one's settings.`
 
 type cli struct {
 	Run      runCmd      `cmd:"" default:"withargs" help:"Serve (the default)."`
-	GC       gcCmd       `cmd:"" name:"gc" help:"Remove what no session needs of stored snapshots, uploads, files shown in threads and messages that waited, as a running worker does from time to time."`
+	GC       gcCmd       `cmd:"" name:"gc" help:"Remove what no session needs any more of stored snapshots and uploads, and what destroyed sessions have left but for the record, as a running worker does from time to time."`
 	Snapshot snapshotCmd `cmd:"" help:"Look at stored snapshots."`
 	Versions versionsCmd `cmd:"" help:"Say which versions of workers there are, and which one is current."`
 	Doctor   doctorCmd   `cmd:"" help:"Try out how commands are confined on this machine, and say what limits hold."`

@@ -102,10 +102,10 @@ func (a *Activities) JudgeMCPCall(ctx context.Context, in workflows.JudgeInput) 
 		j.Reasons = append(j.Reasons, cut(a.mask.Text(r.Text), maxToolReason))
 	}
 	shown := a.mask.Text(v.Display)
-	if j.Command, err = a.texts.save(ctx, in.WorkflowID, shown, workflows.InlineLimit(in.Inline)); err != nil {
+	if j.Command, err = a.texts.put(ctx, commandsPrefix, shown, workflows.InlineLimit(in.Inline)); err != nil {
 		return j, err
 	}
-	whole, err := a.texts.save(ctx, in.WorkflowID, shown, workflows.MaxShownCommand)
+	whole, err := a.texts.put(ctx, commandsPrefix, shown, workflows.MaxShownCommand)
 	if err != nil {
 		return j, err
 	}

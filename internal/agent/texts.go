@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/blob/owned"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -39,15 +40,23 @@ func (t texts) load(ctx context.Context, ref workflows.TextRef) (string, error) 
 	return clean(text), nil
 }
 
+// commandsPrefix is where whole commands lie in the blob store: they are on record,
+// and outlast their session.
+const commandsPrefix = "commands"
+
 // save returns text inline where it has at most limit bytes, else as a
-// reference; limit is at most workflows.MaxInlineText.
+// reference; limit is at most workflows.MaxInlineText. It is kept as long as the
+// session.
 func (t texts) save(ctx context.Context, session, text string, limit int) (workflows.TextRef, error) {
+	return t.put(ctx, owned.Prefix(owned.Texts, session), text, limit)
+}
+
+func (t texts) put(ctx context.Context, prefix, text string, limit int) (workflows.TextRef, error) {
 	if len(text) <= limit {
 		return workflows.TextRef{Text: text, Bytes: len(text)}, nil
 	}
 	sum := sha256.Sum256([]byte(text))
-	folder := sha256.Sum256([]byte(session))
-	key := "texts/" + hex.EncodeToString(folder[:12]) + "/" + hex.EncodeToString(sum[:])
+	key := prefix + "/" + hex.EncodeToString(sum[:])
 	if err := t.blobs.Write(ctx, key, []byte(text)); err != nil {
 		return workflows.TextRef{}, fmt.Errorf("writing text: %w", err)
 	}

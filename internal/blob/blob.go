@@ -110,20 +110,12 @@ func openFile(u *url.URL) (*gcblob.Bucket, string, error) {
 // Close releases the store.
 func (s *Store) Close() error { return s.bucket.Close() }
 
-// renewAfter is the age from which on [Store.Put] writes again what is there: much
-// less than the day for which what nobody needs is left alone.
-const renewAfter = time.Hour
-
 // Put stores data under prefix + "/" + its SHA-256 in hex and returns that key.
-// Equal content has one key, and storing it again does nothing, except that its age
-// is counted anew, to an hour: it is not removed as something old.
+// Equal content has one key, and storing it again makes it new, by the store's own
+// clock: it is not removed as something old.
 func (s *Store) Put(ctx context.Context, prefix string, data []byte) (string, error) {
 	sum := sha256.Sum256(data)
 	key := path.Join(prefix, hex.EncodeToString(sum[:]))
-	at, err := s.ModTime(ctx, key)
-	if err != nil && !errors.Is(err, ErrNotFound) || err == nil && time.Since(at) < renewAfter {
-		return key, err
-	}
 	return key, s.Write(ctx, key, data)
 }
 
@@ -330,39 +322,103 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[Object, error
 // meanwhile, as a temporary one does at the end of every write.
 func (s *Store) listDir(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
-		var found []Object
-		top := filepath.Join(s.dir, filepath.FromSlash(path.Dir(prefix+"x")))
-		err := filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			rel, err := filepath.Rel(s.dir, p)
-			key := filepath.ToSlash(rel)
-			if err != nil || d.IsDir() || checkKey(key) != nil || !strings.HasPrefix(key, prefix) {
-				return err
-			}
-			info, err := d.Info()
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			if err == nil {
-				found = append(found, Object{Key: key, Size: info.Size(), ModTime: info.ModTime()})
-			}
-			return errors.Join(err, ctx.Err())
-		})
-		slices.SortFunc(found, func(a, b Object) int { return strings.Compare(a.Key, b.Key) })
-		for _, o := range found {
-			if !yield(o, nil) {
-				return
-			}
-		}
-		if err != nil {
+		w := walk{ctx: ctx, dir: s.dir, prefix: prefix, yield: yield}
+		if err := w.directory(path.Dir(prefix + "x")); err != nil && !errors.Is(err, errEnough) {
 			yield(Object{}, fmt.Errorf("listing blobs under %q: %w", prefix, err))
 		}
 	}
+}
+
+// errEnough ends a list that nobody reads on.
+var errEnough = errors.New("enough")
+
+// walk is a list under way; what it holds in memory is one directory a level.
+type walk struct {
+	ctx         context.Context
+	dir, prefix string
+	yield       func(Object, error) bool
+}
+
+// directory lists what is below a key, in the order of keys.
+func (w *walk) directory(key string) error {
+	at := filepath.Join(w.dir, filepath.FromSlash(key))
+	entries, err := os.ReadDir(at)
+	if errors.Is(err, syscall.ENOTDIR) {
+		// A blob stands there; where one above it does, it is no store that can be read.
+		_, err = os.Lstat(at)
+		if err == nil && key != "." {
+			return nil
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := errors.Join(err, w.ctx.Err()); err != nil {
+		return err
+	}
+	name := func(d fs.DirEntry) string {
+		if d.IsDir() {
+			return d.Name() + "/"
+		}
+		return d.Name()
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(name(a), name(b)) })
+	for _, d := range entries {
+		at := path.Join(key, d.Name())
+		switch {
+		case !d.IsDir():
+			err = w.file(at, d)
+		case strings.HasPrefix(at+"/", w.prefix), strings.HasPrefix(w.prefix, at+"/"):
+			err = w.directory(at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) file(key string, d fs.DirEntry) error {
+	if checkKey(key) != nil || !strings.HasPrefix(key, w.prefix) {
+		return nil
+	}
+	info, err := d.Info()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !w.yield(Object{Key: key, Size: info.Size(), ModTime: info.ModTime()}, nil):
+		return errEnough
+	}
+	return nil
+}
+
+// Prune removes the directories of a file: store that stand at or below a key and
+// hold nothing. Nobody may be writing below it.
+func (s *Store) Prune(key string) error {
+	if s.dir == "" {
+		return nil
+	}
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	var dirs []string
+	err := filepath.WalkDir(filepath.Join(s.dir, filepath.FromSlash(key)), func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, p)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	for _, p := range slices.Backward(dirs) {
+		if rerr := os.Remove(p); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) && !errors.Is(rerr, syscall.ENOTEMPTY) {
+			err = errors.Join(err, rerr)
+		}
+	}
+	return translate(key, err)
 }
 
 // Exists tells whether there is a blob under key.

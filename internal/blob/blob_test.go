@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -211,5 +212,65 @@ func TestNow(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, now.Before(before))
 		require.False(t, at("after").Before(now))
+	}
+}
+
+// Blobs come in the order of their keys, which is not that of directories; what is
+// listed may be removed meanwhile, and a list may be left.
+func TestListOfDirectories(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"mem://", "file://" + t.TempDir()} {
+		s, err := blob.Open(t.Context(), url)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		keys := []string{"k/a-b/1", "k/a.txt", "k/a/1", "k/a/b/2", "k/a0", "kk/1"}
+		for _, key := range slices.Backward(keys) {
+			require.NoError(t, s.Write(t.Context(), key, []byte("x")))
+		}
+		list := func(prefix string) (found []string) {
+			for o, err := range s.List(t.Context(), prefix) {
+				require.NoError(t, err)
+				found = append(found, o.Key)
+			}
+			return found
+		}
+		require.Equal(t, keys, list(""))
+		require.Equal(t, keys[:5], list("k/"))
+		require.Equal(t, []string{"k/a/1", "k/a/b/2"}, list("k/a/"))
+		require.Equal(t, keys[:5], list("k/a"))
+		require.Empty(t, list("k/a.txt/"))
+		require.Empty(t, list("none/at/all"))
+		for o, err := range s.List(t.Context(), "k/a/") {
+			require.NoError(t, err)
+			require.NoError(t, s.Delete(t.Context(), o.Key))
+		}
+		for range s.List(t.Context(), "") {
+			break
+		}
+		require.NoError(t, s.Prune("k"))
+		require.NoError(t, s.Prune("none"))
+		require.Equal(t, []string{"k/a-b/1", "k/a.txt", "k/a0", "kk/1"}, list(""))
+	}
+}
+
+// What is stored again is new by the store's clock, whatever the time is here: the
+// store's may be ahead, and what it has an hour old, or a day.
+func TestPutMakesNew(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, "file://"+dir)
+	key, err := s.Put(t.Context(), "k", []byte("x"))
+	require.NoError(t, err)
+	for _, at := range []time.Duration{-30 * time.Minute, 30 * time.Minute, 48 * time.Hour} {
+		was := time.Now().Add(at)
+		require.NoError(t, os.Chtimes(filepath.Join(dir, key), was, was))
+		again, err := s.Put(t.Context(), "k", []byte("x"))
+		require.NoError(t, err)
+		require.Equal(t, key, again)
+		now, err := s.Now(t.Context())
+		require.NoError(t, err)
+		got, err := s.ModTime(t.Context(), key)
+		require.NoError(t, err)
+		require.InDelta(t, 0, now.Sub(got).Seconds(), 60, at)
 	}
 }

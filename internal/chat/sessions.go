@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 
+	"github.com/countersign/countersign/internal/blob/owned"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -63,9 +64,6 @@ type Blobs interface {
 	Get(ctx context.Context, key string) ([]byte, error)
 }
 
-// blobPrefix is where long messages of people lie in the blob store.
-const blobPrefix = "messages"
-
 // PutText makes a person's text fit to travel: a long one goes into the blob store, and
 // its beginning with the reference on.
 func PutText(ctx context.Context, b Blobs, text string) (workflows.TextRef, error) {
@@ -73,7 +71,7 @@ func PutText(ctx context.Context, b Blobs, text string) (workflows.TextRef, erro
 	if len(text) <= workflows.MaxInlineMessage {
 		return ref, nil
 	}
-	key, err := b.Put(ctx, blobPrefix, []byte(text))
+	key, err := b.Put(ctx, owned.Messages, []byte(text))
 	if err != nil {
 		return workflows.TextRef{}, err
 	}

@@ -24,22 +24,41 @@ type Needed struct {
 	Snapshots []string
 	files     map[string]bool
 	over      map[string]bool
+	sources   map[string]bool
+	// unknown: there is a session of which nobody knows what it was made from.
+	unknown bool
 }
 
-// File tells of a file that came with a message, by its ID, whether no model was
-// given that message yet.
-func (n *Needed) File(id string) bool { return n.files[id] }
+// Arriving tells of a file that came with a message, or of a message's long text, by
+// its ID, whether no model was given that message yet.
+func (n *Needed) Arriving(id string) bool { return n.files[id] }
 
 // Over tells of a workflow ID whether it is that of a session whose own blobs nobody
 // asks for any more: one that was destroyed [workflows.KeepFor] ago. Of what nobody
 // knows it says false.
 func (n *Needed) Over(workflowID string) bool { return n.over[workflowID] }
 
+// Inherited tells of a workflow ID whether a session that is not over may have been
+// made from that one, directly or not, so that its conversation begins there.
+func (n *Needed) Inherited(workflowID string) bool { return n.unknown || n.sources[workflowID] }
+
+// overAfter is how long after [workflows.KeepFor] a destroyed session is over: the
+// manager that took its last copy may go by another clock.
+const overAfter = time.Hour
+
 // Needed asks every manager, and every live session that has done anything since it
 // was asked last: that is remembered in the blob store. That one of them does not
 // answer is an error, for nothing may be removed on a guess.
 func (c *Client) Needed(ctx context.Context, now time.Time) (*Needed, error) {
-	n := &needs{c: c, now: now, live: map[string]bool{}, snapshots: map[string]bool{}, files: map[string]bool{}, ended: map[string]bool{}}
+	n := &needs{
+		c: c, now: now, live: map[string]bool{}, ended: map[string]bool{}, parents: map[string]string{}, opening: map[string]bool{},
+		snapshots: map[string]bool{}, files: map[string]bool{},
+	}
+	// Before the managers are asked: they know all that have started by then.
+	running, err := c.workflowIDs(ctx, "WorkflowType = '"+workflows.WorkflowTypeAgent+"' AND ExecutionStatus = 'Running'")
+	if err != nil {
+		return nil, err
+	}
 	managers, err := c.workflowIDs(ctx, "WorkflowType = '"+workflows.WorkflowTypeManager+"'")
 	if err != nil {
 		return nil, err
@@ -56,10 +75,6 @@ func (c *Client) Needed(ctx context.Context, now time.Time) (*Needed, error) {
 			return nil, err
 		}
 	}
-	running, err := c.workflowIDs(ctx, "WorkflowType = '"+workflows.WorkflowTypeAgent+"' AND ExecutionStatus = 'Running'")
-	if err != nil {
-		return nil, err
-	}
 	for _, id := range running {
 		n.live[id] = true
 	}
@@ -70,6 +85,7 @@ func (c *Client) Needed(ctx context.Context, now time.Time) (*Needed, error) {
 	for id := range n.ended {
 		out.over[id] = !n.live[id]
 	}
+	out.sources, out.unknown = n.inherited(out.over)
 	for ref := range n.snapshots {
 		out.Snapshots = append(out.Snapshots, ref)
 	}
@@ -83,6 +99,12 @@ type needs struct {
 	now time.Time
 	// live are sessions to ask, ended those that were destroyed long enough ago.
 	live, ended map[string]bool
+	// parents are what sessions were made from, of all that have a row, empty for
+	// nothing; opening are sessions about to start.
+	parents map[string]string
+	opening map[string]bool
+	// sources are those of sessions about to start.
+	sources []string
 
 	mu               sync.Mutex
 	snapshots, files map[string]bool
@@ -99,6 +121,10 @@ func (n *needs) manager(ctx context.Context, id string) error {
 			return fmt.Errorf("asking %s: %w", id, err)
 		}
 		n.add(workflows.Needs{Snapshots: list.Needed, Files: list.Files})
+		n.sources = append(n.sources, list.Sources...)
+		for _, id := range list.Opening {
+			n.opening[id] = true
+		}
 		for _, row := range list.Sessions {
 			n.row(row)
 		}
@@ -112,14 +138,40 @@ func (n *needs) manager(ctx context.Context, id string) error {
 // row takes what a manager knows of a session. What it knows of a live one's files
 // may be old, and counts if Temporal has that session no more.
 func (n *needs) row(row workflows.SessionRow) {
+	n.parents[row.WorkflowID] = row.Parent
 	switch {
 	case row.Liveness != workflows.LivenessDestroyed:
 		n.live[row.WorkflowID] = true
-	case !row.EndedAt.IsZero() && !n.now.Before(row.EndedAt.Add(workflows.KeepFor)):
+	case !row.EndedAt.IsZero() && !n.now.Before(row.EndedAt.Add(workflows.KeepFor+overAfter)):
 		n.ended[row.WorkflowID] = true
 		return
 	}
 	n.add(workflows.Needs{Snapshots: []string{row.Snapshot}})
+}
+
+// inherited are the sessions from which those that are not over were made, directly or
+// not. unknown: one runs of which no manager knows, so nobody can tell.
+func (n *needs) inherited(over map[string]bool) (sources map[string]bool, unknown bool) {
+	sources = map[string]bool{}
+	mark := func(id string) {
+		for ; id != "" && !sources[id]; id = n.parents[id] {
+			sources[id] = true
+		}
+	}
+	for id, parent := range n.parents {
+		if !over[id] {
+			mark(parent)
+		}
+	}
+	for _, id := range n.sources {
+		mark(id)
+	}
+	for id := range n.live {
+		if _, known := n.parents[id]; !known && !n.opening[id] {
+			unknown = true
+		}
+	}
+	return sources, unknown
 }
 
 func (n *needs) add(more workflows.Needs) {
@@ -278,7 +330,9 @@ func (c *Client) moment(ctx context.Context, workflowID string) (string, error) 
 	return fmt.Sprintf("%s/%d", info.GetExecution().GetRunId(), info.GetHistoryLength()), nil
 }
 
-func answersKey(k int) string { return fmt.Sprintf("needs/%02d", k) }
+// answersKey names a part of what is remembered, by what the answers say: older ones
+// without long texts stood at needs/<part>.
+func answersKey(k int) string { return fmt.Sprintf("needs/2-%02d", k) }
 
 // remembered are the last answers of a part of the sessions. What cannot be decoded
 // is as if nobody had been asked.

@@ -123,8 +123,8 @@ func TestNeededAsksWhoHasChanged(t *testing.T) {
 	first := needed()
 	require.Len(t, f.questions(), 40)
 	require.Len(t, first.Snapshots, 80)
-	require.True(t, first.File("uploads/39"))
-	require.False(t, first.File("uploads/40"))
+	require.True(t, first.Arriving("uploads/39"))
+	require.False(t, first.Arriving("uploads/40"))
 
 	again := needed()
 	require.Empty(t, f.questions(), "nothing has happened in any")
@@ -176,12 +176,15 @@ func TestNeededOfManagers(t *testing.T) {
 	row := func(n int, liveness string, ended time.Time) workflows.SessionRow {
 		return workflows.SessionRow{Row: n, WorkflowID: webID(n), Liveness: liveness, EndedAt: ended, Snapshot: fmt.Sprint("row-", n)}
 	}
-	long, lately := now.Add(-workflows.KeepFor), now.Add(-workflows.KeepFor+time.Minute)
+	long, lately := now.Add(-workflows.KeepFor-time.Hour), now.Add(-workflows.KeepFor)
 	save(t, r, "", []workflows.SessionRow{
 		row(0, workflows.LivenessDestroyed, long), row(1, workflows.LivenessDestroyed, lately),
 		row(2, workflows.LivenessPaused, time.Time{}), row(3, workflows.LivenessDestroyed, long), row(4, workflows.LivenessDestroyed, time.Time{}),
 	})
-	messages, err := json.Marshal([]workflows.Message{{ID: "m", Attachments: []workflows.Attachment{{ID: "uploads/waiting"}}}})
+	messages, err := json.Marshal([]workflows.Message{{
+		ID: "m", Attachments: []workflows.Attachment{{ID: "uploads/waiting"}}, Text: workflows.TextRef{Ref: "messages/waiting"},
+		Earlier: &workflows.Earlier{Text: workflows.TextRef{Ref: "messages/earlier"}},
+	}})
 	require.NoError(t, err)
 	stashed, err := r.Store.Put(t.Context(), owned.Prefix(owned.Waiting, webID(3)), messages)
 	require.NoError(t, err)
@@ -193,11 +196,52 @@ func TestNeededOfManagers(t *testing.T) {
 	n, err := control.New(f, r).Needed(t.Context(), now)
 	require.NoError(t, err)
 	require.Equal(t, []string{"asked", "opening", "row-1", "row-2", "row-4"}, n.Snapshots)
-	require.True(t, n.File("uploads/opening"))
-	require.True(t, n.File("uploads/waiting"))
+	require.True(t, n.Arriving("uploads/opening"))
+	for _, id := range []string{"uploads/waiting", "messages/waiting", "messages/earlier"} {
+		require.True(t, n.Arriving(id), id)
+	}
 	for id, over := range map[string]bool{webID(0): true, webID(1): false, webID(2): false, webID(3): false, webID(4): false, webID(99): false} {
 		require.Equal(t, over, n.Over(id), id)
 	}
+}
+
+// What sessions were made from stays for as long as they do, however far back, and for
+// those that are about to start; what is not known counts as made from anything.
+func TestNeededOfForks(t *testing.T) {
+	t.Parallel()
+	r := &control.Registry{Store: openStore(t)}
+	now := time.Unix(1796018462, 0).UTC()
+	long, lately := now.Add(-workflows.KeepFor-time.Hour), now.Add(-workflows.KeepFor)
+	row := func(n int, parent string, ended time.Time) workflows.SessionRow {
+		liveness := workflows.LivenessActive
+		if !ended.IsZero() {
+			liveness = workflows.LivenessDestroyed
+		}
+		return workflows.SessionRow{Row: n, WorkflowID: webID(n), Parent: parent, Liveness: liveness, EndedAt: ended}
+	}
+	save(t, r, "", []workflows.SessionRow{
+		row(0, "", long), row(1, webID(0), long), row(2, webID(1), time.Time{}), // a fork's fork lives
+		row(3, "", long), row(4, webID(3), lately), // one's copy may still be gone on from
+		row(5, "", long), row(6, webID(5), long), // all are over
+		row(7, "", long), row(8, webID(7), long), // one's copy is about to start
+	})
+	f := &telling{sessions: map[string]*told{webID(2): {run: "r", events: 1}}, list: workflows.SessionList{
+		Sources: []string{webID(8)}, Opening: []string{webID(20)},
+	}}
+	needed := func() *control.Needed {
+		n, err := control.New(f, r).Needed(t.Context(), now)
+		require.NoError(t, err)
+		return n
+	}
+	n := needed()
+	for id, is := range map[int]bool{0: true, 1: true, 2: false, 3: true, 4: false, 5: false, 6: false, 7: true, 8: true} {
+		require.Equal(t, is, n.Inherited(webID(id)), id)
+	}
+	f.sessions[webID(20)] = &told{run: "r", events: 1}
+	require.False(t, needed().Inherited(webID(5)), "it has started since its manager was asked")
+	f.sessions[webID(21)] = &told{run: "r", events: 1}
+	require.True(t, needed().Inherited(webID(5)), "nobody knows what that one was made from")
+	require.True(t, needed().Over(webID(5)))
 }
 
 func TestNeededOfManySessions(t *testing.T) {

@@ -216,7 +216,7 @@ func (a *Activities) openSandbox(ctx context.Context, in workflows.OpenInput, to
 			return workflows.OpenResult{}, activityError(ctx, err)
 		}
 	}
-	res.Guides = a.guides(ctx, s)
+	res.Guides = a.guides(ctx, s, in.WorkflowID)
 	return res, nil
 }
 

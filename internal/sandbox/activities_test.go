@@ -426,7 +426,7 @@ func TestRealPolicy(t *testing.T) {
 	for file, command := range map[string]string{"s.sh": "sh s.sh", "Makefile": "make -f Makefile deploy"} {
 		c := toolCall(t, workflows.ToolShell, workflows.ShellArgs{Command: command})
 		j := r.judge(c)
-		data, err := r.blobs.Get(t.Context(), "bindings/"+j.Digest)
+		data, err := r.blobs.Get(t.Context(), "bindings/"+session+"/"+j.Digest)
 		require.NoError(t, err)
 		require.Contains(t, string(data), r.ref.Root+"/"+file, "%s binds %s", command, file)
 	}

@@ -8,16 +8,20 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/blob/owned"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
-// bindingPrefix is where bindings lie in the blob store: a digest is the name of
-// what it is the digest of.
-const bindingPrefix = "bindings"
+// bindingKey is where a session's binding lies in the blob store: a digest is the name
+// of what it is the digest of.
+func bindingKey(workflowID, digest string) string {
+	return path.Join(owned.Prefix(owned.Bindings, workflowID), digest)
+}
 
 // maxBound is the longest file that a verdict binds by its content: a second's
 // reading. A file with holes may say that it holds any number of bytes.
@@ -135,25 +139,25 @@ func (b binding) digest() (string, error) {
 
 // saveBinding keeps the binding under its digest, so that a later look can say
 // what has changed.
-func (a *Activities) saveBinding(ctx context.Context, b binding) (string, error) {
+func (a *Activities) saveBinding(ctx context.Context, workflowID string, b binding) (string, error) {
 	data, err := b.encode()
 	if err != nil {
 		return "", err
 	}
-	if _, err := a.cfg.Blobs.Put(ctx, bindingPrefix, data); err != nil {
+	if _, err := a.cfg.Blobs.Put(ctx, owned.Prefix(owned.Bindings, workflowID), data); err != nil {
 		return "", err
 	}
 	return b.digest()
 }
 
 // changed says what is no longer as the digest binds it; empty when all is.
-func (a *Activities) changed(ctx context.Context, digest string, now binding) (string, error) {
+func (a *Activities) changed(ctx context.Context, workflowID, digest string, now binding) (string, error) {
 	have, err := now.digest()
 	if err != nil || have == digest {
 		return "", err
 	}
 	const whatever = "What it runs or touches has changed since it was judged."
-	data, err := a.cfg.Blobs.Get(ctx, bindingPrefix+"/"+digest)
+	data, err := a.cfg.Blobs.Get(ctx, bindingKey(workflowID, digest))
 	if errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrBadKey) {
 		return whatever, nil
 	}
@@ -207,7 +211,7 @@ func (b binding) differs(now binding) string {
 }
 
 // saveDetail keeps what Review shows beside the command.
-func (a *Activities) saveDetail(ctx context.Context, c act) (string, error) {
+func (a *Activities) saveDetail(ctx context.Context, workflowID string, c act) (string, error) {
 	var t strings.Builder
 	if len(c.verdict.EnvChanges) > 0 {
 		t.WriteString("Environment changes:\n")
@@ -239,7 +243,7 @@ func (a *Activities) saveDetail(ctx context.Context, c act) (string, error) {
 	if c.tool == workflows.ToolShell && len(c.binding.Runs) > 0 {
 		t.WriteString("\nWhat these files load in turn is not covered.\n")
 	}
-	return a.cfg.Blobs.Put(ctx, "details", []byte(a.cfg.Mask.Text(strings.TrimLeft(t.String(), "\n"))))
+	return a.cfg.Blobs.Put(ctx, owned.Prefix(owned.Details, workflowID), []byte(a.cfg.Mask.Text(strings.TrimLeft(t.String(), "\n"))))
 }
 
 // CheckBinding tells whether what a digest binds is still so.
@@ -280,5 +284,5 @@ func (a *Activities) check(ctx context.Context, s Session, in workflows.BindingI
 	case err != nil:
 		return "", err
 	}
-	return a.changed(ctx, in.Digest, c.binding)
+	return a.changed(ctx, in.WorkflowID, in.Digest, c.binding)
 }

@@ -53,7 +53,7 @@ func (a *Activities) readFiles(ctx context.Context, s Session, in workflows.Read
 	var bad badCall
 	switch {
 	case errors.As(err, &bad):
-		return a.told(ctx, string(bad))
+		return a.told(ctx, in.WorkflowID, string(bad))
 	case err != nil:
 		return workflows.ReadFilesResult{}, err
 	}
@@ -61,20 +61,20 @@ func (a *Activities) readFiles(ctx context.Context, s Session, in workflows.Read
 	env := envOf(in.Sandbox, in.Sandbox.Root)
 	switch {
 	case !at.Exists:
-		return a.told(ctx, code(name)+" does not exist in the workspace.")
+		return a.told(ctx, in.WorkflowID, code(name)+" does not exist in the workspace.")
 	case at.Mode.IsDir():
-		return a.listed(ctx, s, at.Resolved, name)
+		return a.listed(ctx, s, in, at.Resolved, name)
 	case !at.Mode.IsRegular():
-		return a.told(ctx, code(name)+" is no regular file.")
+		return a.told(ctx, in.WorkflowID, code(name)+" is no regular file.")
 	case a.cfg.Gate.Secret(at.Resolved, env) || a.cfg.Gate.Secret(s.Info().Abs(in.Path), env):
-		return a.told(ctx, code(name)+" may hold credentials, so it is not sent to a thread.")
+		return a.told(ctx, in.WorkflowID, code(name)+" may hold credentials, so it is not sent to a thread.")
 	}
 	return a.sent(ctx, s, in, at, name)
 }
 
 // told is a result of a sentence.
-func (a *Activities) told(ctx context.Context, text string) (workflows.ReadFilesResult, error) {
-	ref, err := a.putText(ctx, "outputs", a.cfg.Mask.Text(text))
+func (a *Activities) told(ctx context.Context, workflowID, text string) (workflows.ReadFilesResult, error) {
+	ref, err := a.putText(ctx, owned.Prefix(owned.Outputs, workflowID), a.cfg.Mask.Text(text))
 	return workflows.ReadFilesResult{Text: ref}, err
 }
 
@@ -93,15 +93,15 @@ func code(s string) string {
 	return "`" + s + "`"
 }
 
-func (a *Activities) listed(ctx context.Context, s Session, dir, name string) (workflows.ReadFilesResult, error) {
+func (a *Activities) listed(ctx context.Context, s Session, in workflows.ReadFilesInput, dir, name string) (workflows.ReadFilesResult, error) {
 	text, more, err := Listing(ctx, s, dir, 1, maxShownEntries)
 	switch {
 	case err != nil && (fatal(ctx, err) || !ofPath(err)):
 		return workflows.ReadFilesResult{}, err
 	case err != nil:
-		return a.told(ctx, code(name)+" cannot be listed.")
+		return a.told(ctx, in.WorkflowID, code(name)+" cannot be listed.")
 	case text == "":
-		return a.told(ctx, code(name)+" is empty.")
+		return a.told(ctx, in.WorkflowID, code(name)+" is empty.")
 	}
 	head := "Files in " + code(name)
 	if name == "." {
@@ -114,31 +114,31 @@ func (a *Activities) listed(ctx context.Context, s Session, dir, name string) (w
 	for strings.Contains(text, fence) {
 		fence += "`"
 	}
-	return a.told(ctx, head+", with sizes in bytes. `files <path>` sends one.\n\n"+fence+"\n"+text+fence)
+	return a.told(ctx, in.WorkflowID, head+", with sizes in bytes. `files <path>` sends one.\n\n"+fence+"\n"+text+fence)
 }
 
 // sent keeps a file's content for the bot to post.
 func (a *Activities) sent(ctx context.Context, s Session, in workflows.ReadFilesInput, at FileInfo, name string) (workflows.ReadFilesResult, error) {
 	if at.Size > workflows.MaxFileBytes {
-		return a.told(ctx, fmt.Sprintf("%s is %s; files of at most %s can be sent to a thread.", code(name), megabytes(at.Size), megabytes(workflows.MaxFileBytes)))
+		return a.told(ctx, in.WorkflowID, fmt.Sprintf("%s is %s; files of at most %s can be sent to a thread.", code(name), megabytes(at.Size), megabytes(workflows.MaxFileBytes)))
 	}
 	data, size, err := s.ReadFile(ctx, at.Resolved, workflows.MaxFileBytes)
 	switch {
 	case err != nil && (fatal(ctx, err) || !ofPath(err)):
 		return workflows.ReadFilesResult{}, err
 	case err != nil:
-		return a.told(ctx, code(name)+" may not be read.")
+		return a.told(ctx, in.WorkflowID, code(name)+" may not be read.")
 	case size > int64(len(data)):
-		return a.told(ctx, code(name)+" grows while it is read; try again.")
+		return a.told(ctx, in.WorkflowID, code(name)+" grows while it is read; try again.")
 	}
 	if size == 0 {
-		return a.told(ctx, code(name)+" is empty.")
+		return a.told(ctx, in.WorkflowID, code(name)+" is empty.")
 	}
 	m := a.masker(in.Sandbox.Workspace)
 	text := code(name) + ", " + megabytes(int64(len(data))) + "."
 	if masked, changed := maskFile(m, data); changed {
 		if masked == nil {
-			return a.told(ctx, code(name)+" is no text and holds a secret, so it is not sent to a thread.")
+			return a.told(ctx, in.WorkflowID, code(name)+" is no text and holds a secret, so it is not sent to a thread.")
 		}
 		data, text = masked, text+" Secrets in it are masked."
 	}
@@ -146,7 +146,7 @@ func (a *Activities) sent(ctx context.Context, s Session, in workflows.ReadFiles
 	if err != nil {
 		return workflows.ReadFilesResult{}, err
 	}
-	res, err := a.told(ctx, text)
+	res, err := a.told(ctx, in.WorkflowID, text)
 	res.File = &workflows.FileRef{Name: SafeName(path.Base(name)), Ref: key, Bytes: int64(len(data))}
 	return res, err
 }

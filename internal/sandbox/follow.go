@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/countersign/countersign/internal/blob/execlog"
+	"github.com/countersign/countersign/internal/blob/owned"
 	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/workflows"
 )
@@ -263,7 +264,7 @@ func (f *follower) result(ctx context.Context, st ExecStatus) (workflows.ToolRes
 	if f.onTerminal(ctx) {
 		o.onScreen(f.cover)
 	}
-	res.Output, err = f.a.putLong(ctx, "outputs", f.a.cfg.Format(o), f.in.Inline)
+	res.Output, err = f.a.putLong(ctx, owned.Prefix(owned.Outputs, f.in.WorkflowID), f.a.cfg.Format(o), f.in.Inline)
 	return res, err
 }
 

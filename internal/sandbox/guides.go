@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/countersign/countersign/internal/blob/owned"
 	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
@@ -25,7 +26,7 @@ const (
 
 // guides reads the workspace's AGENTS.md files, the root's first. They only help,
 // so what cannot be read is left out.
-func (a *Activities) guides(ctx context.Context, s Session) []workflows.Guide {
+func (a *Activities) guides(ctx context.Context, s Session, workflowID string) []workflows.Guide {
 	var found []workflows.Guide
 	room := guidesAll
 	root := s.Info().Workspace
@@ -43,7 +44,7 @@ func (a *Activities) guides(ctx context.Context, s Session) []workflows.Guide {
 			if strings.Contains(p, "/node_modules/") || strings.Contains(p, "/vendor/") {
 				continue // other people's
 			}
-			if g, ok := a.guide(ctx, s, root, p, min(room, guideBytes)); ok {
+			if g, ok := a.guide(ctx, s, workflowID, p, min(room, guideBytes)); ok {
 				found = append(found, g)
 				room -= g.Text.Bytes
 			}
@@ -53,16 +54,16 @@ func (a *Activities) guides(ctx context.Context, s Session) []workflows.Guide {
 	return found
 }
 
-func (a *Activities) guide(ctx context.Context, s Session, root, p string, limit int) (workflows.Guide, bool) {
+func (a *Activities) guide(ctx context.Context, s Session, workflowID, p string, limit int) (workflows.Guide, bool) {
 	data, size, err := s.ReadFile(ctx, p, int64(limit))
 	if err != nil || size == 0 {
 		return workflows.Guide{}, false // a directory, or gone meanwhile
 	}
-	cut := size > int64(len(data))
+	cut, root := size > int64(len(data)), s.Info().Workspace
 	text := strings.ReplaceAll(strings.ToValidUTF8(string(data), "\uFFFD"), "\x00", "")
 	sum := sha256.Sum256(data)
 	g := workflows.Guide{Path: strings.TrimPrefix(strings.TrimPrefix(p, root), "/"), Digest: hex.EncodeToString(sum[:8]), Cut: cut}
-	if g.Text, err = a.putText(ctx, "guides", text); err != nil {
+	if g.Text, err = a.putText(ctx, owned.Prefix(owned.Guides, workflowID), text); err != nil {
 		return g, false
 	}
 	return g, true

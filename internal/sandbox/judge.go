@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/countersign/countersign/internal/blob/owned"
 	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/policy"
 	"github.com/countersign/countersign/internal/workflows"
@@ -122,9 +123,13 @@ func (a *Activities) edited(ctx context.Context, in workflows.JudgeInput) (*work
 	if err != nil {
 		return nil, fmt.Errorf("encoding the changed command: %w", err)
 	}
-	ref, err := a.putText(ctx, "arguments", string(data))
+	ref, err := a.putText(ctx, owned.Prefix(owned.Arguments, in.WorkflowID), string(data))
 	return &ref, err
 }
+
+// commandsPrefix is where whole commands lie in the blob store: they are on record,
+// and outlast their session.
+const commandsPrefix = "commands"
 
 // judgement is what history keeps of a verdict. What people read of it is masked;
 // what its digest binds is not.
@@ -142,15 +147,15 @@ func (a *Activities) judgement(ctx context.Context, c act, in workflows.JudgeInp
 	}
 	j.Terminal = c.tty
 	var err error
-	if j.Digest, err = a.saveBinding(ctx, c.binding); err != nil {
+	if j.Digest, err = a.saveBinding(ctx, in.WorkflowID, c.binding); err != nil {
 		return j, err
 	}
 	shown := a.cfg.Mask.Text(v.Display)
-	if j.Command, err = a.putLong(ctx, "commands", shown, in.Inline); err != nil {
+	if j.Command, err = a.putLong(ctx, commandsPrefix, shown, in.Inline); err != nil {
 		return j, err
 	}
 	if j.Stored = j.Command.Ref; j.Stored == "" && len(shown) > workflows.MaxShownCommand {
-		if j.Stored, err = a.cfg.Blobs.Put(ctx, "commands", []byte(shown)); err != nil {
+		if j.Stored, err = a.cfg.Blobs.Put(ctx, commandsPrefix, []byte(shown)); err != nil {
 			return j, err
 		}
 	}
@@ -158,7 +163,7 @@ func (a *Activities) judgement(ctx context.Context, c act, in workflows.JudgeInp
 		if a.cfg.Rules != nil {
 			j.Rule = a.cfg.Rules(j.Tier, in.Channel)
 		}
-		j.Detail, err = a.saveDetail(ctx, c)
+		j.Detail, err = a.saveDetail(ctx, in.WorkflowID, c)
 	}
 	return j, err
 }

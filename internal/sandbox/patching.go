@@ -67,7 +67,7 @@ func (r *run) todo(ctx context.Context) ([]Change, string, error) {
 // begun returns all changes of a patch of which some, perhaps all, were made: where
 // each file holds what it did when it was judged, or what it shall hold.
 func (r *run) begun(ctx context.Context) ([]Change, bool, error) {
-	data, err := r.a.cfg.Blobs.Get(ctx, bindingPrefix+"/"+r.in.Digest)
+	data, err := r.a.cfg.Blobs.Get(ctx, bindingKey(r.in.WorkflowID, r.in.Digest))
 	if errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrBadKey) {
 		return nil, false, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/countersign/countersign/internal/blob/execlog"
+	"github.com/countersign/countersign/internal/blob/owned"
 	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/policy"
 	"github.com/countersign/countersign/internal/workflows"
@@ -106,7 +107,7 @@ func (r *run) settle(ctx context.Context, res workflows.ToolResult, err error) (
 
 // ended is the result of a call that has no output of its own.
 func (r *run) ended(ctx context.Context, state, why string) (workflows.ToolResult, error) {
-	out, err := r.a.putText(ctx, "outputs", r.a.cfg.Format(Output{State: state, Note: why}))
+	out, err := r.a.putText(ctx, owned.Prefix(owned.Outputs, r.in.WorkflowID), r.a.cfg.Format(Output{State: state, Note: why}))
 	return workflows.ToolResult{State: state, Error: r.a.cfg.Mask.Text(why), Output: out}, err
 }
 
@@ -193,7 +194,7 @@ func (r *run) asJudged(ctx context.Context) (c act, changed string, err error) {
 	if c, err = r.a.read(ctx, r.s, r.in.Sandbox, r.in.Call, nil); err != nil {
 		return c, "", err
 	}
-	changed, err = r.a.changed(ctx, r.in.Digest, c.binding)
+	changed, err = r.a.changed(ctx, r.in.WorkflowID, r.in.Digest, c.binding)
 	return c, changed, err
 }
 
@@ -289,7 +290,7 @@ func cannotRead(path string, err error) string {
 }
 
 func (r *run) done(ctx context.Context, started time.Time, o Output, bytes int64) (workflows.ToolResult, error) {
-	out, err := r.a.putLong(ctx, "outputs", r.a.cfg.Format(o), r.in.Inline)
+	out, err := r.a.putLong(ctx, owned.Prefix(owned.Outputs, r.in.WorkflowID), r.a.cfg.Format(o), r.in.Inline)
 	return workflows.ToolResult{
 		State: workflows.CallCompleted, Output: out, StdoutBytes: bytes, StartedAt: started, EndedAt: started.Add(time.Since(started)),
 	}, err

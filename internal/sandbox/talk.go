@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/countersign/countersign/internal/blob/execlog"
+	"github.com/countersign/countersign/internal/blob/owned"
 	"github.com/countersign/countersign/internal/mask"
 	"github.com/countersign/countersign/internal/policy"
 	"github.com/countersign/countersign/internal/sandbox/terminal"
@@ -241,7 +242,7 @@ func (r *run) firstSay(ctx context.Context) (c act, changed string, err error) {
 			return c, "", err
 		}
 	}
-	if what, err := r.a.changed(ctx, r.in.Digest, c.binding); err != nil || what != "" {
+	if what, err := r.a.changed(ctx, r.in.WorkflowID, r.in.Digest, c.binding); err != nil || what != "" {
 		return c, what, err
 	}
 	held, cancel := context.WithTimeout(ctx, sendHeld)
@@ -322,7 +323,7 @@ func (r *run) heard(ctx context.Context, st ExecStatus, note string) (workflows.
 	if tty {
 		o.onScreen(mask.New(r.a.secrets(r.in.Sandbox.Workspace)...))
 	}
-	text, err := r.a.putLong(ctx, "outputs", r.a.cfg.Format(o), r.in.Inline)
+	text, err := r.a.putLong(ctx, owned.Prefix(owned.Outputs, r.in.WorkflowID), r.a.cfg.Format(o), r.in.Inline)
 	return workflows.ToolResult{
 		State: workflows.CallCompleted, Output: text, Over: st.Ended(), StdoutBytes: max(sizes[0], to.Stdout), StderrBytes: max(sizes[1], to.Stderr),
 	}, err

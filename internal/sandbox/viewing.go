@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/countersign/countersign/internal/blob/owned"
 	"github.com/countersign/countersign/internal/picture"
 	"github.com/countersign/countersign/internal/workflows"
 )
-
-// imagePrefix is where images that models are shown lie in the blob store.
-const imagePrefix = "images"
 
 // viewImage keeps an image file for the model's next call. Its result says what the
 // file is; the bytes are in the blob store. Looking again is harmless.
@@ -26,7 +24,7 @@ func (r *run) viewImage(ctx context.Context) (workflows.ToolResult, error) {
 			return r.ended(ctx, workflows.CallFailed, path+" "+err.Error()+".")
 		}
 		img := workflows.Image{Type: p.Type, Width: p.Width, Height: p.Height, Bytes: size}
-		if img.Ref, err = r.a.cfg.Blobs.Put(ctx, imagePrefix, data); err != nil {
+		if img.Ref, err = r.a.cfg.Blobs.Put(ctx, owned.Prefix(owned.Images, r.in.WorkflowID), data); err != nil {
 			return workflows.ToolResult{}, err
 		}
 		note := fmt.Sprintf("%s: %s image, %d × %d pixels, %s", clean(path), p.Name(), p.Width, p.Height, megabytes(size))

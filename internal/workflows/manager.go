@@ -21,6 +21,13 @@ const (
 	// maxJoined bounds the messages that a session is started with, in bytes; more
 	// follow by signal.
 	maxJoined = 256 << 10
+
+	// quietWithin is how long a run that should end waits for a moment at which nothing
+	// is in hand; everybody is heard meanwhile.
+	quietWithin = 15 * time.Second
+	// drainWithin is how long it waits for what is in hand while it takes no updates
+	// any more. What is not done by then is the next run's: people wait for it.
+	drainWithin = time.Second
 )
 
 // ManagerInput starts a manager, or continues one in a new run.
@@ -43,6 +50,8 @@ type ManagerState struct {
 	Asked []Asked `json:"asked,omitempty"`
 	// Archive is the registry of older sessions in the blob store.
 	Archive string `json:"archive,omitempty"`
+	// NotStarted are threads that do not say yet that their session did not start.
+	NotStarted []NotStartedInput `json:"not_started,omitempty"`
 }
 
 // Opening is a session that is about to start.
@@ -75,6 +84,8 @@ type manager struct {
 	steps    int
 	wanted   bool
 	draining bool
+	// handing: what is in hand is left to the next run.
+	handing  bool
 	shutdown bool
 	busy     int
 	// saving counts the oldest rows, sent the first changes that are on their way to
@@ -108,12 +119,13 @@ func (m *Manager) Workflow(ctx workflow.Context, in ManagerInput) error {
 	for _, o := range s.st.Opening {
 		s.open(ctx, o)
 	}
-	err := workflow.Await(ctx, func() bool { return s.shutdown || (s.wanted || s.outdated(ctx)) && s.openingSize() <= maxOpening })
-	if err != nil {
+	for _, in := range s.st.NotStarted {
+		s.showNotStarted(ctx, in)
+	}
+	if err := s.untilEnd(ctx); err != nil {
 		return err
 	}
-	s.draining = true
-	if err := s.idle(ctx); err != nil {
+	if err := s.drain(ctx); err != nil {
 		return err
 	}
 	if s.shutdown {
@@ -130,9 +142,57 @@ func (m *Manager) Workflow(ctx workflow.Context, in ManagerInput) error {
 	return workflow.NewContinueAsNewErrorWithOptions(ctx, toCurrentVersion, WorkflowTypeManager, ManagerInput{State: s.st})
 }
 
+// untilEnd waits until the run should end, then for a while until nothing is in hand.
+func (s *manager) untilEnd(ctx workflow.Context) error {
+	due := func() bool { return s.shutdown || (s.wanted || s.outdated(ctx)) && s.small() }
+	quiet := func() bool { return s.shutdown || s.free(ctx) && !s.busySaving() && s.small() }
+	if err := workflow.Await(ctx, due); err != nil || quiet() {
+		return err
+	}
+	if _, err := workflow.AwaitWithTimeout(ctx, quietWithin, quiet); err != nil {
+		return err
+	}
+	return workflow.Await(ctx, due)
+}
+
+// small reports that what is carried fits into the next run's input.
+func (s *manager) small() bool {
+	return s.openingSize() <= maxOpening && !s.over() && len(s.st.Changes) <= maxChanges
+}
+
+// drain takes no updates any more, and leaves to the next run what does not end soon.
+// A manager that is shut down has none.
+func (s *manager) drain(ctx workflow.Context) error {
+	s.draining = true
+	if !s.shutdown && !s.free(ctx) {
+		free, err := workflow.AwaitWithTimeout(ctx, drainWithin, func() bool { return s.free(ctx) })
+		if err != nil {
+			return err
+		}
+		s.handing = !free
+	}
+	return s.idle(ctx)
+}
+
+// free reports that nothing is in hand.
+func (s *manager) free(ctx workflow.Context) bool {
+	return s.busy == 0 && workflow.AllHandlersFinished(ctx)
+}
+
 // idle waits until nothing is in hand.
 func (s *manager) idle(ctx workflow.Context) error {
-	return workflow.Await(ctx, func() bool { return s.busy == 0 && workflow.AllHandlersFinished(ctx) })
+	return workflow.Await(ctx, func() bool { return s.free(ctx) })
+}
+
+// get waits for an activity, unless what is in hand is left to the next run.
+func (s *manager) get(ctx workflow.Context, f workflow.Future, into any) error {
+	if err := workflow.Await(ctx, func() bool { return s.handing || f.IsReady() }); err != nil {
+		return err
+	}
+	if !f.IsReady() {
+		return errDraining
+	}
+	return f.Get(ctx, into)
 }
 
 // restore finds the registry of an earlier manager under the same ID.
@@ -339,9 +399,9 @@ func (s *manager) open(ctx workflow.Context, o *Opening) {
 }
 
 // openNow does so in a coroutine of its own, also while the run drains: for those
-// who wait for it in this run, which does not end before they have their answer.
+// who wait for it in this run.
 func (s *manager) openNow(ctx workflow.Context, o *Opening) {
-	if o.active || s.restoring {
+	if o.active || s.restoring || s.handing {
 		return
 	}
 	o.active = true
@@ -356,9 +416,13 @@ func (s *manager) openNow(ctx workflow.Context, o *Opening) {
 func (s *manager) start(ctx workflow.Context, o *Opening) {
 	r := &o.Request
 	var thread Thread
-	err := workflow.ExecuteActivity(postOptions(ctx, r.Thread.PostQueue(), priorityAnswer, r.Thread.postKey()), ActivityOpenThread, OpenThreadInput{
+	f := workflow.ExecuteActivity(postOptions(ctx, r.Thread.PostQueue(), priorityAnswer, r.Thread.postKey()), ActivityOpenThread, OpenThreadInput{
 		Thread: r.Thread, Key: "root-" + r.ID, Title: r.Title, By: r.By, Parent: o.Parent,
-	}).Get(ctx, &thread)
+	})
+	err := s.get(ctx, f, &thread)
+	if errors.Is(err, errDraining) {
+		return // the next run looks for what this one may have posted
+	}
 	if err != nil {
 		s.answer(ctx, o, SessionResult{Outcome: Outcome{OutcomeRefused, o.failed() + sentenceOf(err)}})
 		return
@@ -379,7 +443,9 @@ func (s *manager) start(ctx workflow.Context, o *Opening) {
 	if err != nil && !started {
 		workflow.GetLogger(ctx).Error("Session could not be started", "workflow_id", id, "error", err)
 		s.answer(ctx, o, SessionResult{Outcome: Outcome{OutcomeRefused, o.failed() + notStarted}})
-		s.showNotStarted(ctx, r)
+		in := r.notStarted()
+		s.st.NotStarted = append(s.st.NotStarted, in)
+		s.showNotStarted(ctx, in)
 		return
 	}
 	if started {
@@ -418,21 +484,33 @@ const notStarted = "Nothing has run. Ask again; if it fails again, tell whoever 
 // showWithin bounds the attempts to say in a thread that its session did not start.
 const showWithin = 10 * time.Minute
 
-// showNotStarted says in a thread that was opened that its session did not start:
-// else its root would say for ever that it is opening.
-func (s *manager) showNotStarted(ctx workflow.Context, r *SessionRequest) {
-	ctx = postOptions(ctx, r.Thread.PostQueue(), priorityApproval, r.Thread.postKey())
-	ctx = workflow.WithScheduleToCloseTimeout(ctx, showWithin)
+// notStarted is what is said in the thread of a request whose session did not start.
+func (r *SessionRequest) notStarted() NotStartedInput {
 	title := r.Title
 	if title == "" {
 		title = TitleOf(r.Task.Text.Text)
 	}
-	err := workflow.ExecuteActivity(ctx, ActivityShowNotStarted, NotStartedInput{
-		Thread: r.Thread, Title: title, By: r.By, Text: "This session could not be started. " + notStarted,
-	}).Get(ctx, nil)
-	if err != nil {
-		workflow.GetLogger(ctx).Error("Thread does not say that its session did not start", "error", err)
-	}
+	return NotStartedInput{Thread: r.Thread, Title: title, By: r.By, Text: "This session could not be started. " + notStarted}
+}
+
+// showNotStarted says in a thread that was opened that its session did not start:
+// else its root would say for ever that it is opening.
+func (s *manager) showNotStarted(ctx workflow.Context, in NotStartedInput) {
+	ctx = postOptions(ctx, in.Thread.PostQueue(), priorityApproval, in.Thread.postKey())
+	ctx = workflow.WithScheduleToCloseTimeout(ctx, showWithin)
+	f := workflow.ExecuteActivity(ctx, ActivityShowNotStarted, in)
+	s.busy++
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		defer func() { s.busy-- }()
+		err := s.get(ctx, f, nil)
+		if errors.Is(err, errDraining) {
+			return
+		}
+		if err != nil {
+			workflow.GetLogger(ctx).Error("Thread does not say that its session did not start", "error", err)
+		}
+		s.st.NotStarted = slices.DeleteFunc(s.st.NotStarted, func(other NotStartedInput) bool { return other.Thread.same(in.Thread) })
+	})
 }
 
 // started records a session that runs; before says that it did so already.
@@ -446,6 +524,9 @@ func (s *manager) started(ctx workflow.Context, o *Opening, before bool) {
 	known := s.row(id) != nil
 	if before && !known {
 		row, err := s.find(ctx, id)
+		if errors.Is(err, errDraining) {
+			return // the next run does this again
+		}
 		known = err != nil || row != nil
 	}
 	if !known {
@@ -483,7 +564,10 @@ func (s *manager) begin(ctx workflow.Context, o *Opening) (SessionResult, error)
 		s.add(ctx, o)
 	}
 	s.openNow(ctx, o)
-	err := workflow.Await(ctx, func() bool { return o.done })
+	err := workflow.Await(ctx, func() bool { return o.done || s.handing })
+	if err == nil && !o.done {
+		err = errDraining // who asks again finds it under its ID
+	}
 	return o.result, err
 }
 
@@ -496,18 +580,27 @@ func (s *manager) fork(ctx workflow.Context, f ForkSession) (SessionResult, erro
 	if res := s.asked(f.ID); res != nil {
 		return *res, nil
 	}
+	if i := slices.IndexFunc(s.st.Opening, func(o *Opening) bool { return o.Request.ID == f.ID }); i >= 0 {
+		return s.begin(ctx, s.st.Opening[i])
+	}
 	if f.Backend != "" && !slices.Contains(s.set.Backends, f.Backend) {
 		return refusal(f.Backend + " is not available here. There is: " + strings.Join(s.set.Backends, ", ") + "."), nil
 	}
 	// The source may be starting this moment.
-	if err := workflow.Await(ctx, func() bool { return !s.starting(f.Source) }); err != nil {
+	if err := workflow.Await(ctx, func() bool { return s.handing || !s.starting(f.Source) }); err != nil {
 		return SessionResult{}, err
 	}
 	row, err := s.find(ctx, f.Source)
-	if err != nil {
+	switch {
+	case errors.Is(err, errDraining):
+		return SessionResult{}, err
+	case err != nil:
 		return refusal("The list of sessions cannot be read now. Try again."), nil
 	}
-	b, refused := s.source(ctx, f, row)
+	b, refused, err := s.source(ctx, f, row)
+	if err != nil {
+		return SessionResult{}, err
+	}
 	if refused != "" {
 		return refusal(refused), nil
 	}
@@ -534,23 +627,29 @@ func (s *manager) starting(id string) bool {
 
 // source asks the session for its boundary; a closed one's is in its row. Else it
 // returns why there is none.
-func (s *manager) source(ctx workflow.Context, f ForkSession, row *SessionRow) (b Boundary, refused string) {
+func (s *manager) source(ctx workflow.Context, f ForkSession, row *SessionRow) (b Boundary, refused string, err error) {
 	switch {
 	case row == nil:
-		return b, "No session " + f.Source + " is known here. `list` shows those that are."
+		return b, "No session " + f.Source + " is known here. `list` shows those that are.", nil
 	case row.Liveness != LivenessDestroyed:
-		err := workflow.ExecuteActivity(lookOptions(ctx), ActivityQuerySession, QuerySessionInput{WorkflowID: f.Source}).Get(ctx, &b)
-		if err != nil {
-			return b, "The source session did not answer. Try again."
+		asked := workflow.ExecuteActivity(lookOptions(ctx), ActivityQuerySession, QuerySessionInput{WorkflowID: f.Source})
+		err := s.get(ctx, asked, &b)
+		switch {
+		case errors.Is(err, errDraining):
+			return b, "", err
+		case err != nil:
+			return b, "The source session did not answer. Try again.", nil
 		}
-		return b, ""
+		return b, "", nil
+	case !row.EndedAt.IsZero() && !workflow.Now(ctx).Before(row.EndedAt.Add(KeepFor)):
+		return b, "That session was destroyed, and its files were kept until " + row.EndedAt.Add(KeepFor).UTC().Format("2 Jan") + ".", nil
 	case !f.OfClosed:
-		return b, "That session was destroyed. Start anew from its files: `new --from " + f.Source + "`."
+		return b, "That session was destroyed. Start anew from its files: `new --from " + f.Source + "`.", nil
 	}
 	return Boundary{
 		WorkflowID: row.WorkflowID, Turn: row.Turn, Snapshot: row.Snapshot, Transcript: row.Transcript,
 		Title: row.Title, Backend: row.Backend, Workspace: row.Workspace, Model: row.Model,
-	}, ""
+	}, "", nil
 }
 
 func refusal(text string) SessionResult {
@@ -564,15 +663,18 @@ func (s *manager) switchBackend(ctx workflow.Context, w SwitchSession) (Outcome,
 		return Outcome{OutcomeRefused, none}, nil
 	}
 	var out Outcome
-	err := workflow.ExecuteActivity(gateOptions(ctx, TaskQueueRecords, 0), ActivityUpdateSession, UpdateSessionInput{
+	f := workflow.ExecuteActivity(lookOptions(ctx), ActivityUpdateSession, UpdateSessionInput{
 		WorkflowID: w.WorkflowID, UpdateID: workflow.GetCurrentUpdateInfo(ctx).ID, Switch: &w.SwitchBackend,
-	}).Get(ctx, &out)
+	})
+	err := s.get(ctx, f, &out)
 	var app *temporal.ApplicationError
 	switch {
+	case errors.Is(err, errDraining):
+		return Outcome{}, err // sent again, it is the same update for the session
 	case errors.As(err, &app) && app.Type() == ErrTypeNotFound:
 		return Outcome{OutcomeRefused, none}, nil
 	case err != nil:
-		return Outcome{OutcomeRefused, "The session did not answer; it stays where it was. Try again."}, nil
+		return Outcome{OutcomeRefused, "The session did not answer in time. Try again, unless its thread shows that it moves."}, nil
 	}
 	s.step(ctx)
 	return out, nil
@@ -582,6 +684,8 @@ func (s *manager) switchBackend(ctx workflow.Context, w SwitchSession) (Outcome,
 func (s *manager) destroy(ctx workflow.Context, d DestroySession) (Outcome, error) {
 	row, err := s.find(ctx, d.WorkflowID)
 	switch {
+	case errors.Is(err, errDraining):
+		return Outcome{}, err
 	case err != nil:
 		return Outcome{OutcomeRefused, "The list of sessions cannot be read now; nothing was destroyed. Try again."}, nil
 	case row == nil:

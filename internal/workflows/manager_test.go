@@ -31,7 +31,7 @@ func rowsOf(from, n int) []workflows.SessionRow {
 			Liveness: workflows.LivenessPaused, By: person("ada"), StartedAt: time.Unix(1796018462, 0).UTC(), Turn: 3, Snapshot: fmt.Sprint("snap-of-", from+i),
 		}
 		if (from+i)%2 == 0 {
-			rows[i].Liveness, rows[i].EndedAt = workflows.LivenessDestroyed, time.Unix(1796018962, 0).UTC()
+			rows[i].Liveness, rows[i].EndedAt = workflows.LivenessDestroyed, time.Now().UTC().Truncate(time.Second)
 		}
 	}
 	return rows

@@ -378,9 +378,11 @@ type SessionList struct {
 	// are none. Changes of them are not in it yet.
 	Archive string      `json:"archive,omitempty"`
 	Changes []RowChange `json:"changes,omitempty"`
-	// Opening are the workflow IDs of sessions about to start, Needed the snapshots
-	// that they will be made from, Files the IDs of files that they begin with.
+	// Opening are the workflow IDs of sessions about to start, Sources those of the
+	// sessions that they will be made from and Needed the snapshots, Files what
+	// [FilesOf] says of the messages that they begin with.
 	Opening []string `json:"opening,omitempty"`
+	Sources []string `json:"sources,omitempty"`
 	Needed  []string `json:"needed,omitempty"`
 	Files   []string `json:"files,omitempty"`
 }

@@ -9,7 +9,7 @@ type Needs struct {
 	// the first of them.
 	Snapshots []string `json:"snapshots,omitempty"`
 	// Files are the IDs of files that came with messages which the model was not given
-	// yet.
+	// yet, and the references of such messages' long texts.
 	Files []string `json:"files,omitempty"`
 	// Stashed are more such messages, by their references in the blob store.
 	Stashed []string `json:"stashed,omitempty"`
@@ -36,12 +36,19 @@ func (s *session) needs() (Needs, error) {
 	return n, nil
 }
 
-// FilesOf are the IDs of the files that came with messages.
+// FilesOf are the IDs of the files that came with messages, and the references of
+// what is long of their texts.
 func FilesOf(messages ...Message) []string {
 	var ids []string
 	for _, m := range messages {
 		for _, a := range m.Attachments {
 			ids = append(ids, a.ID)
+		}
+		if m.Text.Ref != "" {
+			ids = append(ids, m.Text.Ref)
+		}
+		if m.Earlier != nil && m.Earlier.Text.Ref != "" {
+			ids = append(ids, m.Earlier.Text.Ref)
 		}
 	}
 	return ids

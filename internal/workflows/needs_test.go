@@ -52,8 +52,8 @@ func TestNeedsOfMessagesThatWait(t *testing.T) {
 	})
 	n := needed()
 	for i := range all {
-		require.True(t, n.File(fmt.Sprint("uploads/", i)), i)
+		require.True(t, n.Arriving(fmt.Sprint("uploads/", i)), i)
 	}
-	require.False(t, n.File("uploads/99"))
+	require.False(t, n.Arriving("uploads/99"))
 	require.False(t, n.Over(w.id()))
 }

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -20,7 +21,7 @@ const (
 	maxField = 256
 	// saveWait is how long a run's end waits for a save under way; the next run does
 	// it again otherwise.
-	saveWait = 10 * time.Second
+	saveWait = time.Second
 )
 
 // RowChange is a change of a session's row. Applying it twice does no harm.
@@ -125,8 +126,11 @@ func (s *manager) find(ctx workflow.Context, id string) (*SessionRow, error) {
 			return nil, nil
 		}
 		var res FindSessionResult
-		err := workflow.ExecuteActivity(lookOptions(ctx), ActivityFindSession, FindSessionInput{Archive: archive, WorkflowID: id}).Get(ctx, &res)
+		f := workflow.ExecuteActivity(lookOptions(ctx), ActivityFindSession, FindSessionInput{Archive: archive, WorkflowID: id})
+		err := s.get(ctx, f, &res)
 		switch {
+		case errors.Is(err, errDraining):
+			return nil, err
 		case s.st.Archive != archive:
 			continue // it was saved anew meanwhile
 		case err != nil:
@@ -271,8 +275,11 @@ func (s *manager) list(q ListSessions) (SessionList, error) {
 		if t := o.Request.Thread; t.ID != "" && q.Before == "" {
 			out.Opening = append(out.Opening, t.WorkflowID())
 		}
-		if from := o.Request.From; from != nil && from.Snapshot != "" {
-			out.Needed = append(out.Needed, from.Snapshot)
+		if from := o.Request.From; from != nil {
+			out.Sources = append(out.Sources, from.WorkflowID)
+			if from.Snapshot != "" {
+				out.Needed = append(out.Needed, from.Snapshot)
+			}
 		}
 		out.Files = append(out.Files, FilesOf(append(slices.Clone(o.Joined), o.Request.Task)...)...)
 	}

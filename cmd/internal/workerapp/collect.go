@@ -69,9 +69,9 @@ func (a *App) collect(ctx context.Context) {
 	}
 }
 
-// Collect removes from a store what no session needs of snapshots, uploads, files that
-// were sent and messages that waited, unless it was written within grace. With dry it
-// only tells what it would remove.
+// Collect removes from a store what no session needs: snapshots, uploads, and all that
+// is kept of sessions that are over, but for what is on record about them. What was
+// written within grace stays. With dry it only tells what it would remove.
 func Collect(ctx context.Context, c client.Client, namespace string, store *blob.Store, grace time.Duration, dry bool) (snapshot.Collected, error) {
 	ctx, cancel := context.WithTimeout(ctx, collectWithin)
 	defer cancel()
@@ -100,7 +100,7 @@ func Collect(ctx context.Context, c client.Client, namespace string, store *blob
 		return n.Snapshots, nil
 	})
 	res.Kept += kept
-	if err != nil || len(files) == 0 {
+	if err != nil {
 		return res, err
 	}
 	n, err := needed()

@@ -3,6 +3,7 @@ package workerapp
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/countersign/countersign/internal/control"
@@ -23,6 +24,10 @@ const (
 	// are not known to be theirs; allBoxesEvery how often about all, as after a start.
 	newBoxEvery   = 5 * time.Second
 	allBoxesEvery = time.Hour
+	// askAgain is how many that are known to be theirs are asked about each time, in
+	// turn: a session may have left one while the engine or the network was away, and
+	// its word to remove it did not arrive.
+	askAgain = 2
 	// askPause keeps the questions of a worker with thousands of sandboxes apart.
 	askPause = 20 * time.Millisecond
 )
@@ -175,8 +180,10 @@ type fencer struct {
 	host     string
 	yard     yard
 	sessions turnStates
-	// settled are known to be their sessions' own, since all were asked.
+	// settled are known to be their sessions' own, since all were asked; turns are
+	// those, in the order in which they are asked about again.
 	settled map[box]bool
+	turns   []box
 	asked   time.Time
 }
 
@@ -185,7 +192,7 @@ type fencer struct {
 // the backend answers again.
 func (f *fencer) round(ctx context.Context) error {
 	if time.Since(f.asked) > allBoxesEvery {
-		f.asked, f.settled = time.Now(), map[box]bool{}
+		f.asked, f.settled, f.turns = time.Now(), map[box]bool{}, nil
 	}
 	err := f.look(ctx)
 	if err != nil {
@@ -194,7 +201,22 @@ func (f *fencer) round(ctx context.Context) error {
 	return err
 }
 
+func (f *fencer) settle(b box) {
+	f.settled[b] = true
+	f.turns = append(f.turns, b)
+}
+
+// again lets the next look ask about some that are settled.
+func (f *fencer) again() {
+	n := min(askAgain, len(f.turns))
+	for _, b := range f.turns[:n] {
+		delete(f.settled, b)
+	}
+	f.turns = slices.Delete(f.turns, 0, n)
+}
+
 func (f *fencer) look(ctx context.Context) error {
+	f.again()
 	boxes, err := f.yard.boxes(ctx)
 	if err != nil {
 		return err
@@ -210,12 +232,14 @@ func (f *fencer) look(ctx context.Context) error {
 		if err != nil {
 			// Also where there is no session: the worker may have been pointed at
 			// another server. Nothing is removed on a guess.
-			f.settled[b] = errors.Is(err, workflows.ErrNoSession)
+			if errors.Is(err, workflows.ErrNoSession) {
+				f.settle(b)
+			}
 			continue
 		}
 		switch f.standing(b, st) {
 		case mine:
-			f.settled[b] = true
+			f.settle(b)
 		case left:
 			if err := f.remove(ctx, b); err != nil {
 				return err

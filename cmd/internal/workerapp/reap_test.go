@@ -71,6 +71,32 @@ func TestSandboxesThatSessionsHaveLeft(t *testing.T) {
 	require.True(t, is("not a session"))
 }
 
+// A sandbox that was its session's is asked about again in its turn: the word to remove
+// it did not arrive, as the engine was away.
+func TestSandboxesThatSessionsLeaveLater(t *testing.T) {
+	t.Parallel()
+	says := saying{}
+	y := &yardOf{name: "docker"}
+	on := func(generation int) workflows.TurnState {
+		return workflows.TurnState{Sandbox: &workflows.SandboxRef{Backend: "docker", Host: "here", Generation: generation}}
+	}
+	for _, id := range []string{"agent/web/main/1", "agent/web/main/2", "agent/web/main/3", "agent/web/main/4", "agent/web/main/5"} {
+		y.has = append(y.has, box{id, 2})
+		says[id] = on(2)
+	}
+	f := fencer{log: slog.New(slog.DiscardHandler), host: "here", yard: y, sessions: says, settled: map[box]bool{}}
+	for range 4 {
+		require.NoError(t, f.look(t.Context()))
+	}
+	require.Empty(t, y.gone)
+	says["agent/web/main/4"] = on(3)
+	for range 3 { // five in turns of two
+		require.NoError(t, f.look(t.Context()))
+	}
+	require.Equal(t, []box{{"agent/web/main/4", 2}}, y.gone[:1])
+	require.Len(t, f.turns, 4, "each once")
+}
+
 // yardOf is a yard of another backend that opens nothing that stays.
 type yardOf struct {
 	name string

@@ -20,16 +20,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/blob/owned"
 )
 
 const (
 	// Prefix begins the blob keys of all transcripts.
-	Prefix = "transcripts/"
+	Prefix = owned.Transcripts + "/"
 
 	// maxMergeBytes is the longest segment that merging makes. Larger ones would
 	// be rewritten at too high a price; at this size a read costs little per byte.
@@ -219,10 +221,7 @@ func (s *Store) get(ctx context.Context, ref string) (*segment, error) {
 
 // Folder is the prefix of a session's segments. Those of its parent, where it
 // was forked, stay in the parent's.
-func Folder(session string) string {
-	h := sha256.Sum256([]byte(session))
-	return Prefix + hex.EncodeToString(h[:12]) + "/"
-}
+func Folder(session string) string { return owned.Prefix(owned.Transcripts, session) + "/" }
 
 func sum(data []byte) string {
 	h := sha256.Sum256(data)
@@ -235,7 +234,7 @@ func sumOf(ref string) (string, bool) {
 	if !ok || !strings.HasPrefix(ref, Prefix) {
 		return "", false
 	}
-	_, digest, ok := strings.Cut(name, "-")
+	_, digest, ok := strings.Cut(path.Base(name), "-")
 	return digest, ok && len(digest) == sumChars
 }
 

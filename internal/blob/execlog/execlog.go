@@ -4,7 +4,7 @@
 //
 // A stream is a row of blobs
 //
-//	execs/<session>/<exec>/<stream>/<offset of its first byte, 20 digits>
+//	execs/<workflow ID>/<exec>/<stream>/<offset of its first byte, 20 digits>
 //
 // each written once and never changed. So an append may be repeated, and a
 // worker that takes over goes on at [Log.Size].
@@ -21,6 +21,7 @@ import (
 	"strings"
 
 	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/blob/owned"
 )
 
 // Streams of a command.
@@ -48,11 +49,8 @@ func New(store *blob.Store, workflowID string) *Log {
 	return &Log{store: store, prefix: Prefix(workflowID)}
 }
 
-// Prefix is where a session's outputs lie in the blob store, with a closing
-// slash: what to delete once they are no longer kept.
-func Prefix(workflowID string) string {
-	return "execs/" + slug(workflowID) + "/"
-}
+// Prefix is where a session's outputs lie in the blob store, with a closing slash.
+func Prefix(workflowID string) string { return owned.Prefix(owned.Execs, workflowID) + "/" }
 
 // slug makes one path element of an ID: readable, and distinct by its hash.
 func slug(id string) string {

@@ -2,31 +2,39 @@ package owned_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/blob/execlog"
 	"github.com/countersign/countersign/internal/blob/owned"
 )
 
-// needs are a living session, one that is over, and an upload that waits.
-type needs struct{ upload string }
+// needs are a living session, two that are over, of which the living one was made from
+// the second, and an upload and a text that wait.
+type needs struct{ arriving []string }
 
-func (needs) Over(id string) bool    { return id == over }
-func (n needs) File(key string) bool { return key == n.upload }
+func (needs) Over(id string) bool        { return id == over || id == source }
+func (needs) Inherited(id string) bool   { return id == source }
+func (n needs) Arriving(key string) bool { return slices.Contains(n.arriving, key) }
 
 const (
-	alive = "agent/web/main/1"
-	over  = "agent/slack/T1/C1/1700000000.000100"
+	alive  = "agent/web/main/1"
+	over   = "agent/slack/T1/C1/1700000000.000100"
+	source = "agent/discord/G1/11"
 )
 
 // What is of a session that is over is removed, and uploads that nobody waits for;
 // nothing else is, and what was written anew since the look is not.
 func TestRemove(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"mem://", "file://" + t.TempDir()} {
+	dir := t.TempDir()
+	for _, url := range []string{"mem://", "file://" + dir} {
 		store, err := blob.Open(t.Context(), url)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, store.Close()) })
@@ -36,19 +44,38 @@ func TestRemove(t *testing.T) {
 			return key
 		}
 		var stay, gone []string
-		for _, kind := range []string{owned.Attached, owned.Sent, owned.Waiting, owned.Seen} {
+		for _, kind := range []string{
+			owned.Attached, owned.Sent, owned.Waiting, owned.Seen, owned.Texts, owned.Arguments, owned.Bindings,
+			owned.Details, owned.Outputs, owned.Guides,
+		} {
 			stay = append(stay, put(owned.Prefix(kind, alive), "a"), put(kind, "nobody's"), put(owned.Prefix(kind, over+"0"), "another's"))
+			gone = append(gone, put(owned.Prefix(kind, over), "a"), put(owned.Prefix(kind, source), "a"))
+		}
+		for _, kind := range []string{owned.Transcripts, owned.Images} {
+			stay = append(stay, put(owned.Prefix(kind, alive), "a"), put(kind, "nobody's"), put(owned.Prefix(kind, source), "shared"))
 			gone = append(gone, put(owned.Prefix(kind, over), "a"))
 		}
-		upload := put(owned.Uploads, "waits")
-		stay = append(stay, upload, put("audit/"+over, "the record"), put("transcripts", "t"))
-		gone = append(gone, put(owned.Uploads, "taken"))
+		for _, id := range []string{alive, over} {
+			l := execlog.New(store, id)
+			require.NoError(t, l.Append(t.Context(), "1.1/x", execlog.Stdout, 0, []byte("a")))
+			for o, err := range store.List(t.Context(), execlog.Prefix(id)) {
+				require.NoError(t, err)
+				if id == over {
+					gone = append(gone, o.Key)
+				} else {
+					stay = append(stay, o.Key)
+				}
+			}
+		}
+		upload, text := put(owned.Uploads, "waits"), put(owned.Messages, "waits")
+		stay = append(stay, upload, text, put("audit/"+over, "the record"), put("commands", "the record"), put(owned.Execs, "nobody's"))
+		gone = append(gone, put(owned.Uploads, "taken"), put(owned.Messages, "taken"))
 
 		before := time.Now().Add(time.Minute) // all of it is old
 		collect := func(before time.Time, dry bool) owned.Collected {
 			old, kept, err := owned.Candidates(t.Context(), store, before)
 			require.NoError(t, err)
-			res, err := owned.Remove(t.Context(), store, old, before, dry, needs{upload})
+			res, err := owned.Remove(t.Context(), store, old, before, dry, needs{[]string{upload, text}})
 			require.NoError(t, err)
 			res.Kept += kept
 			return res
@@ -61,9 +88,10 @@ func TestRemove(t *testing.T) {
 		// Cut short in the middle, and done again.
 		old, _, err := owned.Candidates(t.Context(), store, before)
 		require.NoError(t, err)
-		_, err = owned.Remove(t.Context(), store, old[:len(old)/2], before, false, needs{upload})
+		_, err = owned.Remove(t.Context(), store, old[:len(old)/2], before, false, needs{[]string{upload, text}})
 		require.NoError(t, err)
-		res, err := owned.Remove(t.Context(), store, old, before, false, needs{upload})
+		require.NoError(t, store.Write(t.Context(), gone[0], []byte("a")))
+		res, err := owned.Remove(t.Context(), store, old, before, false, needs{[]string{upload, text}})
 		require.NoError(t, err, "also of what has gone meanwhile")
 		require.Less(t, res.Blobs, said.Blobs)
 		require.Zero(t, collect(before, false).Blobs)
@@ -74,6 +102,11 @@ func TestRemove(t *testing.T) {
 			require.False(t, exists(t.Context(), t, store, key), key)
 		}
 	}
+	require.NoDirExists(t, filepath.Join(dir, owned.Execs, over), "nothing is left of it")
+	require.DirExists(t, filepath.Join(dir, owned.Execs, alive))
+	left, err := os.ReadDir(filepath.Join(dir, owned.Outputs, "agent"))
+	require.NoError(t, err)
+	require.NotEmpty(t, left)
 }
 
 func exists(ctx context.Context, t *testing.T, store *blob.Store, key string) bool {

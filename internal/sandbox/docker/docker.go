@@ -273,6 +273,14 @@ func (b *Backend) claim(ctx context.Context, name string) (func(), error) {
 	}
 }
 
+// busy reports whether somebody opens the sandbox at this moment.
+func (b *Backend) busy(name string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, ok := b.opening[name]
+	return ok
+}
+
 func (b *Backend) open(ctx context.Context, name string, spec sandbox.Spec) (*session, error) {
 	if err := b.checkGone(ctx, name); err != nil {
 		return nil, err

@@ -89,8 +89,8 @@ func (r *reaper) containers(ctx context.Context) error {
 				return err
 			}
 			continue
-		case helper || !r.old(c.Labels, orphanGrace):
-			continue
+		case helper || !r.old(c.Labels, orphanGrace) || r.b.busy(c.Labels[labelSandbox]):
+			continue // what is being made may look old, where the clock was set meanwhile
 		}
 		half := len(c.Names) > 0 && strings.Contains(c.Names[0], newMark)
 		if !half {
@@ -125,7 +125,7 @@ func (r *reaper) volumes(ctx context.Context) error {
 			if !r.old(v.Labels, goneGrace) {
 				continue
 			}
-		} else if used[v.Labels[labelSet]] || !r.old(v.Labels, orphanGrace) {
+		} else if used[v.Labels[labelSet]] || !r.old(v.Labels, orphanGrace) || r.b.busy(v.Labels[labelSandbox]) {
 			continue
 		} else if kept, err := r.wanted(ctx, v.Labels); err != nil || kept {
 			if err != nil {

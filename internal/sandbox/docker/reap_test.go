@@ -31,6 +31,36 @@ func tarOf(t *testing.T, names ...string) io.Reader {
 	return &buf
 }
 
+// What is being opened here may look old, where the clock was set meanwhile.
+func TestReapSparesWhatIsBeingMade(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	making, goOn := make(chan struct{}), make(chan struct{})
+	opened := make(chan error, 1)
+	go func() {
+		_, err := r.Open(t.Context(), sandbox.Spec{ID: "new", Generation: 1, Seed: sandbox.Seed{Snapshot: func(context.Context) (io.ReadCloser, error) {
+			close(making)
+			<-goOn
+			return io.NopCloser(tarOf(t, "f")), nil
+		}}})
+		opened <- err
+	}()
+	select {
+	case <-making:
+	case err := <-opened:
+		t.Fatal(err)
+	}
+	r.Age(docker.OrphanGrace)
+	done, err := r.Reap(t.Context(), func(context.Context, string, int) (bool, error) { return false, nil })
+	require.NoError(t, err)
+	require.Zero(t, done)
+	close(goOn)
+	require.NoError(t, <-opened)
+	done, err = r.Reap(t.Context(), func(context.Context, string, int) (bool, error) { return false, nil })
+	require.NoError(t, err)
+	require.Equal(t, 1, done.Sandboxes, "afterwards the session is asked")
+}
+
 func TestReap(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

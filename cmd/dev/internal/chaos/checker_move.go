@@ -11,18 +11,23 @@ var stays = regexp.MustCompile(`^The session stays on `)
 // moves: the last switch that was accepted has brought the session there, or the
 // thread says why it has not.
 func (c *checker) moves(s *session) {
-	last := slices.IndexFunc(c.e.Moves, func(m moved) bool { return m.Thread == s.Thread.ID })
-	if last < 0 || s.destroyed() {
-		return
-	}
-	for i, m := range c.e.Moves {
-		if m.Thread == s.Thread.ID && m.At.After(c.e.Moves[last].At) {
-			last = i
+	var last moved
+	may := map[string]bool{} // by what was asked for after it, and may have been accepted
+	for _, m := range slices.SortedFunc(slices.Values(c.e.Moves), func(a, b moved) int { return a.At.Compare(b.At) }) {
+		switch {
+		case m.Thread != s.Thread.ID:
+		case m.Unsure:
+			may[m.To] = true
+		default:
+			last, may = m, map[string]bool{}
 		}
 	}
+	if last.To == "" || s.destroyed() {
+		return
+	}
 	told := slices.ContainsFunc(s.Thread.Messages, func(m message) bool { return m.Kind == "notice" && stays.MatchString(m.Text) })
-	if to := c.e.Moves[last].To; s.State.Header.Backend != to && !told {
-		c.broken(RuleMoveLost, s.Thread.ID, "the move to %s was accepted; the session is on %s and its thread does not say why", to, s.State.Header.Backend)
+	if is := s.State.Header.Backend; is != last.To && !may[is] && !told {
+		c.broken(RuleMoveLost, s.Thread.ID, "the move to %s was accepted; the session is on %s and its thread does not say why", last.To, is)
 	}
 }
 

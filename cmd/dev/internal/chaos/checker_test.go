@@ -130,6 +130,8 @@ func TestWhatIsNoViolationOfMoves(t *testing.T) {
 	e.Moves = []moved{{Thread: "7", To: "docker", At: time.Unix(2, 0)}, {Thread: "7", To: "local", At: time.Unix(3, 0)}}
 	s.Entries = append(s.Entries, audit.Entry{Kind: audit.KindDecided, Approval: "7.a2", Outcome: "approved"})
 	require.Empty(t, check(e))
+	e.Moves[1].Unsure = true
+	require.Empty(t, check(e), "the way back was asked for, and was taken without an answer")
 	e.Moves = e.Moves[:1]
 	s.Thread.Messages = append(s.Thread.Messages, message{ID: "15", Key: "notice-2", Kind: "notice", Text: "The session stays on local, with all its files: no."})
 	require.Empty(t, check(e))

@@ -26,10 +26,15 @@ const (
 	// FaultClock sets the wall clock of a worker or bot by minutes to hours, for a
 	// while or for good.
 	FaultClock = "clock"
+	// FaultStore lets the blob store take nothing and give nothing for a while, as one
+	// that cannot be reached or is full.
+	FaultStore = "store"
 )
 
 // Faults are all of them.
-func Faults() []string { return []string{FaultKill, FaultFreeze, FaultCut, FaultStall, FaultClock} }
+func Faults() []string {
+	return []string{FaultKill, FaultFreeze, FaultCut, FaultStall, FaultClock, FaultStore}
+}
 
 const (
 	// lateBy is more than the 5 s within which a worker has to say that a command
@@ -99,6 +104,7 @@ func (f *faults) blows() []blow {
 	for _, l := range f.site.links {
 		all = append(all, blow{l.name, FaultCut, 4, lasting(0, soon, l.cut)}, blow{l.name, FaultStall, 2, lasting(lateBy, upToMore, l.stall)})
 	}
+	all = append(all, blow{"the blob store", FaultStore, 4, lasting(0, upToMore, f.site.storeAway)})
 	for _, p := range f.site.clocked() {
 		if p.clocked { // also while the part itself is hit
 			all = append(all, blow{p.name + "'s clock", FaultClock, 5, setting(p)})

@@ -296,11 +296,9 @@ func (a *actor) switchOver(ctx, day context.Context) {
 		a.say(ctx, said{Token: token, Text: "`" + note(token, "one") + "; sleep 1`", Commands: []string{"one"}})
 	}
 	p, err := a.command(ctx, "switch "+to)
+	a.s.rec.sawMove(moved{Thread: a.thread, To: to, At: time.Now(), Unsure: err != nil || !accepted.MatchString(p.Text)})
 	if err != nil {
 		return
-	}
-	if accepted.MatchString(p.Text) {
-		a.s.rec.sawMove(moved{Thread: a.thread, To: to, At: time.Now()})
 	}
 	a.until(ctx, day, func(t thread) bool {
 		for _, m := range t.pending() {

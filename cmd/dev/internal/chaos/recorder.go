@@ -47,11 +47,13 @@ type said struct {
 	Ending bool `json:"ending,omitempty"`
 }
 
-// moved is a switch that the session has accepted, by its answer.
+// moved is a switch that was asked for.
 type moved struct {
 	Thread string    `json:"thread"`
 	To     string    `json:"to"`
 	At     time.Time `json:"at"`
+	// Unsure: its answer did not come, or was another than that it is accepted.
+	Unsure bool `json:"unsure,omitempty"`
 }
 
 // decided is a click on a card, with its answer.
