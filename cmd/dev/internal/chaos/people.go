@@ -138,9 +138,15 @@ func (a *actor) tidy(ctx context.Context) {
 					a.click(ctx, m, "deny", a.who())
 				}
 			}
-			_, busy := t.working()
+			card, busy := t.working()
 			if busy {
 				quiet = time.Now()
+			}
+			// What was to be stopped may have begun when nobody looked any more.
+			if busy && card.has("stop") && slices.ContainsFunc(card.ToolCalls, func(c toolCall) bool {
+				return c.State == "running" && strings.HasSuffix(c.Command, endless)
+			}) {
+				a.click(ctx, card, "stop", a.who())
 			}
 			// A stop may have come before the command of a message.
 			done = !busy && (a.tokens == 0 || mentions(t, token) || time.Since(quiet) > quietFor)
@@ -202,10 +208,13 @@ func (a *actor) runLong(ctx, day context.Context) {
 	a.answered(ctx, day, token)
 }
 
+// endless ends a command that runs for longer than anybody stays.
+const endless = "; sleep 300"
+
 // stopIt stops a command that would run for long.
 func (a *actor) stopIt(ctx, day context.Context) {
 	token := a.token()
-	a.say(ctx, said{Token: token, Text: "`" + note(token, "begin") + "; sleep 300`", Commands: []string{"begin"}})
+	a.say(ctx, said{Token: token, Text: "`" + note(token, "begin") + endless + "`", Commands: []string{"begin"}})
 	a.until(ctx, day, func(t thread) bool {
 		card, busy := t.working()
 		return busy && slices.ContainsFunc(card.ToolCalls, func(c toolCall) bool {
