@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -65,10 +66,7 @@ func startPostgres(t *testing.T) string {
 	}
 	out, err := run("initdb", "--pgdata", dir+"/data", "--username", "temporal", "--auth", "trust", "--no-sync").CombinedOutput()
 	require.NoError(t, err, string(out))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	require.NoError(t, l.Close())
+	port := freePort(t)
 	server := run("postgres", "-D", dir+"/data", "-h", "127.0.0.1", "-p", port, "-k", dir, "-c", "fsync=off")
 	var log strings.Builder
 	server.Stdout, server.Stderr = &log, &log
@@ -84,6 +82,21 @@ func startPostgres(t *testing.T) string {
 		return run("pg_isready", "-q", "-h", "127.0.0.1", "-p", port, "-U", "temporal").Run() == nil
 	}, discordWithin, 100*time.Millisecond, "PostgreSQL is up")
 	return "postgres://temporal@127.0.0.1:" + port + "?sslmode=disable"
+}
+
+// freePort is one that nothing listens on now, and that the system gives to no
+// outgoing connection.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for range 200 {
+		port := strconv.Itoa(20_000 + rand.IntN(12_000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			require.NoError(t, l.Close())
+			return port
+		}
+	}
+	require.FailNow(t, "no port is free")
+	return ""
 }
 
 // Two bots and two workers on Temporal on PostgreSQL: a task, an approval, and in
@@ -142,9 +155,7 @@ func TestTwoOfEachOnPostgreSQL(t *testing.T) {
 	}
 	require.NoError(t, bots[0].Process.Kill())
 	w.until("one bot is left", func() bool { return fake.Gateway().Connections() == 1 })
-	click, err := fake.Click(discordfake.Grace, thread, card.ID, "Approve once")
-	require.NoError(t, err)
-	require.NotZero(t, click.Answer().Kind)
+	w.approves(discordfake.Grace, thread, card.ID)
 	w.message(thread, "the answer", func(m discordfake.Message) bool { return strings.Contains(m.Content, "exit code 0") && m.ID != card.ID })
 	id := fake.Say(discordfake.Ada, thread, "and now `cat log`")
 	answer := w.message(thread, "the second answer", func(m discordfake.Message) bool {

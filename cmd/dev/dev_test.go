@@ -32,7 +32,7 @@ import (
 const asProgram = "DEV_TEST_AS_PROGRAM"
 
 // within bounds everything that a test waits for.
-const within = 30 * time.Second
+const within = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {

@@ -1,6 +1,6 @@
 // Command testsum reads what go test -json prints, shows one line for each
-// package and the output of what failed, and ends with the line
-// "N passed, N failed, N skipped". It counts tests and subtests that have no
+// package and the output of what failed, and ends with what failed, in short, and
+// the line "N passed, N failed, N skipped". It counts tests and subtests that have no
 // subtests of their own; a package that fails without a failed test (it does
 // not build, panics or runs out of time) counts as one failure. It exits with 1
 // when anything failed or nothing passed.
@@ -48,6 +48,7 @@ type sum struct {
 	passed, failed, skipped int
 	skips                   []string
 	runnerFailed            bool
+	failures, first         []attempt // at the last attempt, and those that were made again
 }
 
 func newSum(out io.Writer) *sum {
@@ -85,7 +86,12 @@ func (s *sum) take(e event) {
 		s.runnerFailed = true
 		return
 	case "build-fail":
-		s.print("%s", strings.Join(s.build[e.ImportPath], ""))
+		text := strings.Join(s.build[e.ImportPath], "")
+		s.failures = append(s.failures, attempt{e.ImportPath, "", text})
+		s.print("%s", text)
+		return
+	case "first-attempt": // From .ci/run: what failed, and is made again.
+		s.first = append(s.first, attempt{e.Package, e.Test, e.Output})
 		return
 	}
 	p := s.packages[e.Package]
@@ -127,11 +133,16 @@ func (s *sum) end(e event, p *pkg) {
 			s.skips = append(s.skips, e.Package+" "+test)
 		default: // "fail", or it never ended
 			failedHere++
-			s.print("%s", strings.Join(p.output[test], ""))
+			text := strings.Join(p.output[test], "")
+			s.failures = append(s.failures, attempt{e.Package, test, text})
+			s.print("%s", text)
 		}
 	}
 	if e.Action == "fail" && failedHere == 0 {
 		failedHere = 1
+		if text := strings.Join(p.output[""], ""); text != "" { // else what does not build has said so
+			s.failures = append(s.failures, attempt{e.Package, "", text})
+		}
 	}
 	if failedHere > 0 {
 		s.print("%s", strings.Join(p.output[""], ""))
@@ -155,9 +166,10 @@ func (s *sum) childFailed(p *pkg, test string) bool {
 // finish prints the totals and says whether all is well. A package whose end
 // was never reported counts as a failure.
 func (s *sum) finish() bool {
-	for name := range s.packages {
+	for name, p := range s.packages {
 		s.failed++
 		s.print("FAIL %s did not end\n", name)
+		s.failures = append(s.failures, attempt{name, "", strings.Join(p.output[""], "")})
 	}
 	if s.runnerFailed && s.failed == 0 {
 		s.failed++
@@ -166,6 +178,7 @@ func (s *sum) finish() bool {
 	for _, skip := range s.skips {
 		s.print("skip %s\n", skip)
 	}
+	s.tellFailures()
 	s.print("%d passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
 	return s.failed == 0 && s.passed > 0
 }

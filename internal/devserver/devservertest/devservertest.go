@@ -32,6 +32,9 @@ import (
 // maxTests is how many tests of one binary can have a namespace.
 const maxTests = 400
 
+// startWithin bounds the start of the server, on whichever machine.
+const startWithin = 5 * time.Minute
+
 // Env is one test's share of the server.
 type Env struct {
 	// Client is connected to Namespace, and closed when the test ends.
@@ -80,9 +83,11 @@ func Main(m *testing.M, attrs ...map[string]enumspb.IndexedValueType) int {
 func New(t testing.TB) Env {
 	t.Helper()
 	s, namespace := process.next(t)
-	c, err := client.DialContext(t.Context(), client.Options{
-		HostPort: s.Address(), Namespace: namespace, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
-	})
+	o := client.Options{HostPort: s.Address(), Namespace: namespace, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))}
+	c, err := client.DialContext(t.Context(), o)
+	for end := time.Now().Add(startWithin); err != nil && time.Now().Before(end); { // it has much to do
+		c, err = client.DialContext(t.Context(), o)
+	}
 	if err != nil {
 		t.Fatalf("dialling the shared Temporal server: %v", err)
 	}
@@ -95,7 +100,7 @@ func (p *shared) next(t testing.TB) (*devserver.Server, string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.server == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 		defer cancel()
 		s, err := devserver.Start(ctx, devserver.Options{
 			InMemory: true, Namespaces: namespaces(), SearchAttributes: attributes,

@@ -64,10 +64,29 @@ table() {
 		while IFS='/:	' read -r _ _ pid _ _ parent; do echo "$pid $parent"; done
 }
 
-# tree prints the given processes and all their descendants.
+# tree prints the given processes and all their descendants, parents before children:
+# they are given in any order, and numbers begin anew.
 tree() {
 	processes=$(table)
-	found=" $* "
+	given=" $* "
+	found=" "
+	while read -r pid parent; do
+		case $given in *" $pid "*) ;; *) continue ;; esac
+		case $given in *" $parent "*) ;; *) found="$found$pid " ;; esac
+	done <<-EOF
+		$processes
+	EOF
+	grow
+	# One whose parent has ended while they were listed.
+	for pid; do
+		case $found in *" $pid "*) ;; *) found="$found$pid " ;; esac
+	done
+	grow
+	echo $found
+}
+
+# grow adds the descendants of those that were found.
+grow() {
 	grown=1
 	while [ -n "$grown" ]; do
 		grown=
@@ -78,7 +97,6 @@ tree() {
 			$processes
 		EOF
 	done
-	echo $found
 }
 
 # members prints the processes of the command. With a process namespace of its
@@ -138,14 +156,20 @@ deliver() {
 		kill -s KILL "$init" 2>/dev/null # takes its whole namespace along
 		return
 	fi
-	# The group catches what has lost both its parent and its mark; an interrupt
-	# reaches nobody twice.
-	if [ "$1" != INT ] && [ -e "$run/group" ] && IFS= read -r was 2>/dev/null <"$run/main"; then
-		kill -s "$1" -- "-${was%% *}" 2>/dev/null
-	fi
+	[ "$1" = CONT ] || grouped "$1"
 	for pid in $(ordered "$1" $(members)); do
 		kill -s "$1" "$pid" 2>/dev/null
 	done
+	# A shell with jobs leads its group, and must not go on before them.
+	[ "$1" != CONT ] || grouped CONT
+}
+
+# grouped delivers signal $1 to the command's group, which catches what has lost both
+# its parent and its mark; an interrupt reaches nobody twice.
+grouped() {
+	if [ "$1" != INT ] && [ -e "$run/group" ] && IFS= read -r was 2>/dev/null <"$run/main"; then
+		kill -s "$1" -- "-${was%% *}" 2>/dev/null
+	fi
 }
 
 # sweep ends the command's group and sees it go, as far as it does. It makes no process:

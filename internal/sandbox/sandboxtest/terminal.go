@@ -18,6 +18,11 @@ func onTerminal(s *sandbox.ExecSpec) { s.TTY = true }
 func shows(t *testing.T, s sandbox.Session, id, text string) string {
 	t.Helper()
 	var all string
+	t.Cleanup(func() {
+		if t.Failed() && !strings.Contains(all, text) {
+			t.Logf("the terminal showed %q", all)
+		}
+	})
 	eventually(t, "the terminal shows "+text, func() bool {
 		all = outputSoFar(t, s, id)
 		return strings.Contains(all, text)
