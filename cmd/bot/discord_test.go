@@ -38,7 +38,7 @@ func TestDiscord(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(workspace, "build"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(workspace, "build", "out"), []byte("made\n"), 0o644))
 
-	runs(t, home, []string{"COUNTERSIGN_APPROVALS_APPROVERS=platform-oncall"}, filepath.Join(bin, "dev"),
+	runs(t, home, []string{"COUNTERSIGN_APPROVALS_APPROVERS=platform-oncall", "COUNTERSIGN_WEB_LISTEN=127.0.0.1:0"}, filepath.Join(bin, "dev"),
 		"--data-dir", data, "--workspace", workspace, "--model", "offline", "--without", "bot")
 	w := discordWorld{t: t, fake: fake}
 	w.until("the server is up", func() bool {
