@@ -125,10 +125,34 @@ func (c *call) decide(ctx context.Context, r ref, k chat.Click) (chat.ClickReply
 		}
 	}
 	reply, err := c.app.plain.Click(ctx, k)
-	if err == nil && unsure != nil && reply.Outcome.Outcome == workflows.OutcomeNotYours {
-		reply.Text += " Discord did not say what your roles are called, so only their IDs counted; click again in a moment."
+	if err == nil && reply.Outcome.Outcome == workflows.OutcomeNotYours {
+		reply.Text += c.whyNobody(ctx, k.Thread, r, unsure)
 	}
 	return reply, err
+}
+
+// whyNobody adds to the answer to a click that does not count what the clicker cannot
+// see: that roles' names were not known, or that the approvers' roles are gone.
+func (c *call) whyNobody(ctx context.Context, t workflows.Thread, r ref, unknown error) string {
+	if unknown != nil {
+		return " Discord did not say what your roles are called, so only their IDs counted; click again in a moment."
+	}
+	v, err := c.app.approvalView(ctx, t, r)
+	all, rerr := c.app.people.guildRoles(ctx, t.Team)
+	if err != nil || rerr != nil || len(v.Approvers) == 0 {
+		return ""
+	}
+	for _, name := range v.Approvers {
+		if _, ok := roleID(all, name); ok || name == "*" {
+			return ""
+		}
+		if isID(name) { // of a person, or of a role that is gone
+			if _, ok, err := c.app.people.member(ctx, t.Team, name); ok || err != nil {
+				return ""
+			}
+		}
+	}
+	return " This server has none of the roles and people who may approve it; `cmd/bot doctor` says which."
 }
 
 // standing is approvalView for who can wait: the first look after a worker has died

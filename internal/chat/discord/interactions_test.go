@@ -219,6 +219,27 @@ func TestClicksThatDoNotCount(t *testing.T) {
 	require.Len(t, w.sessions.Asked("Decide"), 1)
 }
 
+// TestApproversThatAreGone: where the role was deleted while its request waits, who
+// clicks is told that nobody can approve it.
+func TestApproversThatAreGone(t *testing.T) {
+	t.Parallel()
+	for name, approvers := range map[string][]string{
+		"deleted": {"a role of before", "1000000000000000999"}, "a person": {"a role of before", grace}, "there": {"platform-oncall"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, setup{})
+			w.sessions.Answer = workflows.Outcome{Outcome: workflows.OutcomeNotYours, Text: "This needs somebody else."}
+			s := w.session()
+			card := w.approval(s, func(v *workflows.MessageView) { v.Approval.Approvers = approvers })
+			w.click(ada, s.ID, card, "Approve once")
+			told := w.toldOnly(ada)
+			require.Contains(t, told, "This needs somebody else.")
+			require.Equal(t, name == "deleted", strings.Contains(told, "none of the roles and people"))
+		})
+	}
+}
+
 func TestDenyForm(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{})

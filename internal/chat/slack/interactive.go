@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -223,10 +224,33 @@ func (a *App) decide(ctx context.Context, user string, r ref, c chat.Click) (cha
 		}
 	}
 	reply, err := a.plain.Click(ctx, c)
-	if err == nil && gerr != nil && reply.Outcome.Outcome == workflows.OutcomeNotYours {
-		reply.Text += " Slack did not say which groups you are in, so none counted; click again in a moment."
+	if err == nil && reply.Outcome.Outcome == workflows.OutcomeNotYours {
+		reply.Text += a.whyNobody(ctx, r, gerr)
 	}
 	return reply, err
+}
+
+// whyNobody adds to the answer to a click that does not count what the clicker cannot
+// see: that groups were not known, or that the approvers' are gone or empty.
+func (a *App) whyNobody(ctx context.Context, r ref, unknown error) string {
+	if unknown != nil {
+		return " Slack did not say which groups you are in, so none counted; click again in a moment."
+	}
+	v, err := a.approvalView(ctx, r)
+	groups, gerr := a.people.all(ctx)
+	if err != nil || gerr != nil || len(v.Approvers) == 0 {
+		return ""
+	}
+	for _, name := range v.Approvers {
+		if name == "*" || isUserID(name) {
+			return ""
+		}
+		id, ok := groupID(groups, name)
+		if ok && slices.ContainsFunc(groups, func(g group) bool { return g.ID == id && len(g.Users) > 0 }) {
+			return ""
+		}
+	}
+	return " At present nobody is in a group that may approve it; `cmd/bot doctor` says which groups Slack does not have."
 }
 
 // approves reports the buttons that say yes to what was shown.

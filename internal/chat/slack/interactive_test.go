@@ -105,6 +105,31 @@ func TestGroupsThatCannotBeLookedUpDoNotCount(t *testing.T) {
 	require.Empty(t, one[workflows.Decision](w, "Decide").By.Groups)
 }
 
+// TestApproversThatAreGone: where a group was deleted or emptied while its request
+// waits, who clicks is told that nobody can approve it.
+func TestApproversThatAreGone(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*world){
+		"disabled": func(w *world) {
+			w.fake.AddGroup(slackfake.Group{ID: "S0ONCALL01", Handle: "platform-oncall", Users: []string{grace}, Disabled: true})
+		},
+		"empty": func(w *world) { w.fake.AddGroup(slackfake.Group{ID: "S0ONCALL01", Handle: "platform-oncall"}) },
+		"there": func(w *world) { oncall(w) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, setup{})
+			w.sessions.Answer = workflows.Outcome{Outcome: workflows.OutcomeNotYours, Text: "This needs @platform-oncall."}
+			change(w)
+			_, err := w.fake.Press(ada, general, w.approval(w.session(), nil), workflows.ButtonApprove)
+			require.NoError(t, err)
+			told := w.toldOnly(ada)
+			require.Contains(t, told, "This needs @platform-oncall.")
+			require.Equal(t, name != "there", strings.Contains(told, "nobody is in a group"))
+		})
+	}
+}
+
 func TestWhoCannotBeLookedUpDoesNotDecide(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{before: oncall})
