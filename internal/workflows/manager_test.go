@@ -186,6 +186,10 @@ func TestManagerOfManySessions(t *testing.T) {
 	// A request for its thread is a message to it.
 	require.NoError(t, w.control.RequestSession(t.Context(), workflows.SessionRequest{ID: "500", Thread: w.thread, Task: said("500", "grace", "echo there"), By: person("grace")}))
 	w.awaitAnswer(2)
+	d, err := w.env.Client.DescribeWorkflowExecution(t.Context(), w.thread.ManagerID(), "")
+	require.NoError(t, err)
+	info := d.GetWorkflowExecutionInfo()
+	t.Logf("the manager's run has %d events of %d bytes, its input among them, after 7 sessions", info.GetHistoryLength(), info.GetHistorySizeBytes())
 	before := len(w.all())
 	destroy := func(who, update string) workflows.Outcome {
 		var out workflows.Outcome
