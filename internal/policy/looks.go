@@ -114,3 +114,38 @@ func (c *call) showsHost() bool {
 	}
 	return len(c.args) == 1 || c.name == "update-alternatives" && len(c.args) == 2 && !c.args[1].mayBeOption()
 }
+
+// ruleLists are the options with which tools for filters and queues only list what is
+// set, each with the words that may go with them; "*" stands for a name.
+var ruleLists = map[string]struct{ must, may []string }{
+	"iptables":     {[]string{"-L", "-S", "--list", "--list-rules"}, []string{"-n", "-v", "-nv", "-vn", "-x", "-t", "--line-numbers", "*"}},
+	"nft":          {[]string{"list"}, []string{"-a", "-n", "-j", "ruleset", "tables", "chains", "sets", "table", "chain", "set", "*"}},
+	"ufw":          {[]string{"status"}, []string{"verbose", "numbered"}},
+	"firewall-cmd": {[]string{"--list-all", "--list-ports", "--list-services", "--state", "--get-active-zones", "--list-all-zones"}, nil},
+	"tc":           {[]string{"show", "ls", "list"}, []string{"-s", "-d", "qdisc", "class", "filter", "dev", "*"}},
+}
+
+// listsRules reports whether such a tool only lists.
+func (c *call) listsRules() bool {
+	name := c.name
+	if name == "ip6tables" {
+		name = "iptables"
+	}
+	form, ok := ruleLists[name]
+	lists := false
+	for _, w := range c.args {
+		switch {
+		case !w.lit || w.glob:
+			return false
+		case in(form.must, w.text):
+			lists = true
+		case in(form.may, w.text):
+		case !in(form.may, "*") || !lists && name == "nft" || strings.Trim(w.text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" || in(ruleChanges, w.text):
+			return false
+		}
+	}
+	return ok && lists
+}
+
+// ruleChanges are words that change what is set.
+var ruleChanges = []string{"add", "del", "delete", "change", "replace", "flush", "insert", "create", "destroy", "reset", "rename", "link", "import"}

@@ -121,6 +121,11 @@ ping ping6 traceroute tracepath mtr nslookup dig host drill whois | net | h* | -
 ss netstat | mild names | v* | -t -u -l -n -p -a -r -s -4 -6 -e -o -i -x -w -m -h -A: --tcp --udp --listening --numeric --all
 ip | ip | v* | -4 -6 -br -brief -o -j -s -c -d -details -json -oneline
 ifconfig arp route | ipread | - | -a -n
+last | mild names numbers | n* | -n: -a -d -F -i -w -x -R -s: -p: -t:
+lastlog | mild names | - | -u: -t: -b:
+getfacl | mild names | R* | -a -c -e -E -s -R -L -P -t -p -n -d
+blkid | mild names | r* | -o: -s: -p -i
+ethtool | mild names | n | -i -S -k -g -c -a -T -m
 crontab | crontab | r | -l -e! -r! -u: -i!
 apropos whatis | mild names | n* | -a -e -r
 lsb_release | mild names nodash | - | -a -d -i -r -c -s --all --short
