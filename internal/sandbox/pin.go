@@ -52,17 +52,20 @@ func (r *run) pin(ctx context.Context, c act) (pinned, error) {
 			p.files = append(p.files, pinnedFile{at.Resolved, data})
 		}
 	}
-	return p, p.write(ctx)
+	err := p.write(ctx)
+	if errors.Is(err, fs.ErrPermission) {
+		err = Refuse("The script cannot be kept apart from the commands in the background, which may change it while it runs. End them first.")
+	}
+	return p, err
 }
 
 // release leaves the command with the files that it has opened: what is written to
-// their names from now on is in others. It reports what it could not do.
+// their names from now on is in others.
 func (p pinned) release(ctx context.Context) error { return p.write(context.WithoutCancel(ctx)) }
 
 func (p pinned) write(ctx context.Context) error {
 	for _, f := range p.files {
-		err := p.s.WriteFile(ctx, f.path, f.data)
-		if err != nil && !errors.Is(err, fs.ErrPermission) { // what cannot be replaced is not the command's own
+		if err := p.s.WriteFile(ctx, f.path, f.data); err != nil {
 			return fmt.Errorf("keeping %s apart: %w", f.path, err)
 		}
 	}
