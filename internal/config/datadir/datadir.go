@@ -7,6 +7,7 @@
 //	settings.json  its effective settings, without secrets (config.Snapshot)
 //	host_id        the host's name in task queues, made once
 //	web_token      the web chat's token, made once
+//	.gitignore     keeps all of it out of a project's repository
 //
 // All files are mode 0600 and written under another name first, so a reader
 // sees a whole file or none.
@@ -40,8 +41,10 @@ const (
 type Dir struct{ path string }
 
 // Open makes the directory, mode 0700, where there is none, and checks that
-// files can be written in it. path is absolute, as config.Load leaves it.
+// files can be written in it. path is absolute, as config.Load leaves it. One that
+// it makes git ignores: by default it lies in somebody's project.
 func Open(path string) (*Dir, error) {
+	_, missing := os.Stat(path)
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("the data directory %s cannot be made (%w); name another one with --data-dir", path, reason(err))
 	}
@@ -51,6 +54,11 @@ func Open(path string) (*Dir, error) {
 	}
 	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
 		return nil, fmt.Errorf("checking the data directory %s: %w", path, err)
+	}
+	if errors.Is(missing, fs.ErrNotExist) {
+		if err := os.WriteFile(filepath.Join(path, ".gitignore"), []byte("*\n"), 0o600); err != nil {
+			return nil, fmt.Errorf("making the data directory %s: %w", path, err)
+		}
 	}
 	return &Dir{path: path}, nil
 }

@@ -97,7 +97,7 @@ func TestFilesAreWholeAndPrivate(t *testing.T) {
 	require.NoError(t, err)
 	entries, err := os.ReadDir(d.Path())
 	require.NoError(t, err)
-	require.Len(t, entries, 3, "no draft is left")
+	require.Len(t, entries, 4, "no draft is left")
 	for _, e := range entries {
 		info, err := e.Info()
 		require.NoError(t, err)
@@ -152,4 +152,18 @@ func TestUnusableDirectoryIsASentence(t *testing.T) {
 	require.ErrorContains(t, err, "the data directory /proc/1/nothing cannot be made")
 	_, err = datadir.Open("/proc")
 	require.ErrorContains(t, err, "cannot be written to")
+}
+
+// What is made in somebody's project is not committed with it; a directory that was
+// there stays as it is.
+func TestGitIgnoresADirectoryThatIsMade(t *testing.T) {
+	t.Parallel()
+	made := open(t)
+	content, err := os.ReadFile(made.Join(".gitignore"))
+	require.NoError(t, err)
+	require.Equal(t, "*\n", string(content))
+	there := t.TempDir()
+	_, err = datadir.Open(there)
+	require.NoError(t, err)
+	require.NoFileExists(t, filepath.Join(there, ".gitignore"))
 }
