@@ -13,7 +13,9 @@ import (
 const description = `The chat side of Countersign: chat services and the web chat.
 
 It connects to Temporal as TEMPORAL_ADDRESS and its kin say. On the data directory of a running cmd/dev it takes that
-one's settings and serves its web chat.`
+one's settings and serves its web chat.
+
+The flags of the default command: bot run --help.`
 
 type cli struct {
 	Run    runCmd    `cmd:"" default:"withargs" help:"Serve the chat services whose tokens are set (the default)."`

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -173,7 +174,7 @@ func (s *smoke) ask(ctx context.Context) error {
 		ThreadID string `json:"thread_id"`
 	}
 	err := s.call(ctx, http.MethodPost, "/channels/general/messages", map[string]string{
-		"text": "/agent read the greeting with `cat README.md` and report it", "client_id": "smoke",
+		"text": "/agent read the greeting with `cat README.md` and report it", "client_id": rand.Text(), // the directory may hold an earlier run
 	}, &reply)
 	if err != nil {
 		return err

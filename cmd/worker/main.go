@@ -15,7 +15,9 @@ import (
 const description = `The agent side of Countersign: workflows, model and sandboxes.
 
 It connects to Temporal as TEMPORAL_ADDRESS and its kin say. On the data directory of a running cmd/dev it takes that
-one's settings.`
+one's settings.
+
+The flags of the default command: worker run --help.`
 
 type cli struct {
 	Run      runCmd      `cmd:"" default:"withargs" help:"Serve (the default)."`

@@ -226,7 +226,24 @@ func failure(err error) *Error {
 }
 
 // TitleOf makes a session's title of its task: the first line that says
-// something, at most 80 characters.
-func TitleOf(task string) string { return workflows.TitleOf(task) }
+// something, at most 80 characters. One that only opens a code block says nothing.
+func TitleOf(task string) string {
+	rest := strings.TrimSpace(task)
+	for {
+		line, after, more := strings.Cut(rest, "\n")
+		if !more || !opensBlock(line) {
+			break
+		}
+		rest = strings.TrimSpace(after)
+	}
+	if opensBlock(rest) {
+		rest = task
+	}
+	return workflows.TitleOf(rest)
+}
+
+func opensBlock(line string) bool {
+	return strings.HasPrefix(line, "~~~") || strings.HasPrefix(line, "```") && !strings.Contains(strings.TrimLeft(line, "`"), "`")
+}
 
 func isNoSession(err error) bool { return errors.Is(err, workflows.ErrNoSession) }

@@ -238,3 +238,19 @@ func TestRepliesAndReviewsAreMasked(t *testing.T) {
 	require.NotContains(t, v.Text(), "a1B2")
 	require.Equal(t, a.Digest, v.Digest)
 }
+
+func TestTitleOf(t *testing.T) {
+	t.Parallel()
+	for task, want := range map[string]string{
+		"fix it\nsoon":                       "fix it",
+		"\n  ```sh\ncd x\nls\n```":           "cd x",
+		"```parallel\n\n make  all\nls\n```": "make all",
+		"```ls```":                           "```ls```",
+		"```":                                "```",
+		"~~~\necho\n~~~":                     "echo",
+		"":                                   "Untitled",
+		strings.Repeat("x", 90):              strings.Repeat("x", 79) + "…",
+	} {
+		require.Equal(t, want, chat.TitleOf(task), task)
+	}
+}
