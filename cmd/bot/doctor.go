@@ -64,5 +64,9 @@ func webChecks(cfg *config.Config, fromDev bool) []chat.Check {
 		}
 		who = strings.Join(names, ", ")
 	}
-	return []chat.Check{{Name: "web chat", State: chat.CheckOK, Text: "Served at " + cfg.Web.Listen + ", for " + who + "."}}
+	at := "at " + cfg.Web.Listen
+	if strings.HasSuffix(at, ":0") {
+		at = "on a free port"
+	}
+	return []chat.Check{{Name: "web chat", State: chat.CheckOK, Text: "Served " + at + ", for " + who + "."}}
 }

@@ -43,11 +43,15 @@ func (b *Backend) create(ctx context.Context, name string, spec sandbox.Spec) (*
 	}
 	b.discard(ctx, name, set)
 	if errdefs.IsConflict(err) {
+		// Of the name, or of something else that the engine calls so, such as a
+		// container that has ended.
 		c, ierr := b.api.ContainerInspect(ctx, name)
-		if ierr != nil {
-			return nil, b.gone("looking for the sandbox", ierr)
+		switch {
+		case ierr == nil:
+			return b.resume(ctx, name, c.ID, spec)
+		case !errdefs.IsNotFound(ierr):
+			return nil, b.fail("looking for the sandbox", ierr)
 		}
-		return b.resume(ctx, name, c.ID, spec)
 	}
 	return nil, err
 }
@@ -81,9 +85,50 @@ func (b *Backend) createAside(ctx context.Context, img, name, set string, spec s
 	}
 	if err != nil {
 		s.hangUp()
-		return nil, err
+		return nil, s.endedAtOnce(ctx, err)
 	}
 	return s, nil
+}
+
+// endsWithin is how soon a program that does not run at all has ended, on a busy
+// machine.
+const endsWithin = 2 * time.Second
+
+// endedAtOnce is the error of a container that is being made; of one whose program
+// has ended by itself, what is wrong with its image.
+func (s *session) endedAtOnce(ctx context.Context, err error) error {
+	var refused *sandbox.RefusedError
+	if errors.As(err, &refused) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, endsWithin)
+	defer cancel()
+	for {
+		c, failed := s.b.api.ContainerInspect(ctx, s.id)
+		if failed != nil {
+			return err
+		}
+		if !c.State.Running {
+			return whyEnded(s.image, c.State.ExitCode, err)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(endsWithin / 20):
+		}
+	}
+}
+
+// whyEnded is about a container whose program has ended by itself, err about one
+// that somebody has killed.
+func whyEnded(image string, code int, err error) error {
+	switch {
+	case code == codeNotFound:
+		return unusable(image, "it has no sleep")
+	case code > 0 && code < codeNotFound:
+		return unusable(image, fmt.Sprintf("its sleep ends at once, with exit code %d", code))
+	}
+	return err
 }
 
 // place gives the container its name, unless another has it, or had it and was

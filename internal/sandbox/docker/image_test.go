@@ -38,6 +38,16 @@ func TestImageRefused(t *testing.T) {
 	r.Close()
 	defer api.ImageRemove(context.WithoutCancel(t.Context()), bare, image.RemoveOptions{Force: true, PruneChildren: true})
 
+	var looped bytes.Buffer
+	w := tar.NewWriter(&looped)
+	require.NoError(t, w.WriteHeader(&tar.Header{Name: "bin/sleep", Typeflag: tar.TypeSymlink, Linkname: "sleep", Mode: 0o777}))
+	require.NoError(t, w.Close())
+	broken := "countersign-test-broken:" + newID()
+	r, err = api.ImageImport(t.Context(), image.ImportSource{Source: &looped, SourceName: "-"}, broken, image.ImportOptions{})
+	require.NoError(t, err)
+	r.Close()
+	defer api.ImageRemove(context.WithoutCancel(t.Context()), broken, image.RemoveOptions{Force: true, PruneChildren: true})
+
 	mute := imageOf(t, "countersign-test-mute:"+newID(), "sleep")
 
 	for ref, want := range map[string]string{
@@ -48,6 +58,7 @@ func TestImageRefused(t *testing.T) {
 		"localhost:9/countersign/no:1": "Load or build it there, or configure another one.",
 		full:                           "it has files in /workspace",
 		bare:                           "it has no sleep",
+		broken:                         "cannot be used: it", // it has no sh either, and who looks first finds that
 	} {
 		r := newRig(t, func(c *docker.Config) { c.Image = ref })
 		_, err := r.Open(t.Context(), sandbox.Spec{ID: "x"})
