@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"path"
 	"strings"
 
@@ -16,40 +15,51 @@ import (
 const (
 	// guideName is the file in which repositories tell agents how to work there.
 	guideName = "AGENTS.md"
-	// What of them is read: so many directories deep, so many files, so many bytes
-	// of one and of all. A model reads them with every call.
-	guideDepth = 2
-	maxGuides  = 20
-	guideBytes = 16 << 10
-	guidesAll  = 32 << 10
+	// What of them is read: so many directories deep, of so many directories with so
+	// many entries, so many files, so many bytes of one and of all. A model reads them
+	// with every call.
+	guideDepth   = 2
+	guideDirs    = 60
+	guideEntries = 2000
+	maxGuides    = 20
+	guideBytes   = 16 << 10
+	guidesAll    = 32 << 10
 )
 
 // guides reads the workspace's AGENTS.md files, the root's first. They only help,
-// so what cannot be read is left out.
+// so what cannot be read is left out. Links to directories are not followed: what is
+// in the workspace is found without them, and the rest is no guide to it.
 func (a *Activities) guides(ctx context.Context, s Session, workflowID string) []workflows.Guide {
 	var found []workflows.Guide
-	room := guidesAll
-	root := s.Info().Workspace
-	pattern := root
+	room, looked := guidesAll, 0
+	level := []string{s.Info().Workspace}
 	for range guideDepth + 1 {
-		paths, err := s.Glob(ctx, path.Join(pattern, guideName), maxGuides)
-		if err != nil && !errors.Is(err, ErrTooMany) {
-			a.cfg.Log.WarnContext(ctx, "Guides were not looked for", telemetry.KeyError, err)
-			return found
-		}
-		for _, p := range paths {
-			if len(found) == maxGuides || room <= 0 {
+		var below []string
+		for _, dir := range level {
+			if looked++; looked > guideDirs {
 				return found
 			}
-			if strings.Contains(p, "/node_modules/") || strings.Contains(p, "/vendor/") {
-				continue // other people's
+			entries, _, err := s.ReadDir(ctx, dir, guideEntries)
+			if fatal(ctx, err) {
+				a.cfg.Log.WarnContext(ctx, "Guides were not looked for", telemetry.KeyError, err)
+				return found
 			}
-			if g, ok := a.guide(ctx, s, workflowID, p, min(room, guideBytes)); ok {
-				found = append(found, g)
-				room -= g.Text.Bytes
+			for _, e := range entries {
+				switch {
+				case e.Name == guideName:
+					if len(found) == maxGuides || room <= 0 {
+						return found
+					}
+					if g, ok := a.guide(ctx, s, workflowID, path.Join(dir, e.Name), min(room, guideBytes)); ok {
+						found = append(found, g)
+						room -= g.Text.Bytes
+					}
+				case e.Mode.IsDir() && !strings.HasPrefix(e.Name, ".") && e.Name != "node_modules" && e.Name != "vendor": // other people's
+					below = append(below, path.Join(dir, e.Name))
+				}
 			}
 		}
-		pattern = path.Join(pattern, "*")
+		level = below
 	}
 	return found
 }

@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,6 +39,11 @@ func TestGuides(t *testing.T) {
 	put("api/v1/AGENTS.md", strings.Repeat("long ", 10_000))
 	put("api/v1/deep/AGENTS.md", "not looked for")
 	put("node_modules/x/AGENTS.md", "somebody else's")
+	require.NoError(t, os.Symlink("loop", filepath.Join(r.ref.WorkspacePath, "loop")))
+	require.NoError(t, os.Symlink("/etc", filepath.Join(r.ref.WorkspacePath, "a-link-that-leads-out")))
+	for i := range 30 {
+		put(fmt.Sprintf("a%02d/file", i), "many directories")
+	}
 	before := guides()
 	require.Len(t, before, 3)
 	require.Equal(t, "Run make check.", before["AGENTS.md"].Text.Text)

@@ -168,13 +168,16 @@ func fromText(b *Boundary) string {
 	return "Copied from “" + b.Title + "”, as of " + what + ": workspace and conversation. Permissions given there do not count here."
 }
 
+// maxTitle is how long a title may be, in characters.
+const maxTitle = 80
+
 // TitleOf makes a title of a task: its first line, at most 80 characters.
 func TitleOf(task string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(task), "\n")
 	line = strings.Join(strings.Fields(line), " ")
-	if utf8.RuneCountInString(line) > 80 {
+	if utf8.RuneCountInString(line) > maxTitle {
 		r := []rune(line)
-		line = strings.TrimSpace(string(r[:79])) + "…"
+		line = strings.TrimSpace(string(r[:maxTitle-1])) + "…"
 	}
 	if line == "" {
 		return "Untitled"

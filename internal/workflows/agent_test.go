@@ -270,7 +270,7 @@ func TestPauseAndDestroy(t *testing.T) {
 		require.Equal(t, workflows.LivenessDestroyed, v.Header.Liveness)
 		notice, ok := w.view("notice-2")
 		require.True(t, ok)
-		require.Contains(t, notice.Text.Text, "Destroyed by @ada after")
+		require.Contains(t, notice.Text.Text, "Destroyed by @ada at ")
 		require.Contains(t, notice.Text.Text, "Unpushed commits: 2 on fix/flaky.")
 		require.Equal(t, 1, w.destroyed)
 		require.ErrorIs(t, w.control.SendMessage(t.Context(), w.id(), said("102", "ada", "ls")), workflows.ErrNoSession)

@@ -168,8 +168,8 @@ func (s *session) notTaken() {
 func (s *session) receipt(by Actor, inv Inventory) string {
 	st := s.st.Stats
 	var b strings.Builder
-	b.WriteString(fmt.Sprintf("Destroyed by %s after %s. %s, %s, %s", by.Label(), Duration(s.st.DestroyAt.Sub(s.st.StartedAt)),
-		plural(s.st.Turns, "turn"), plural(st.Commands, "command"), plural(st.Approved+st.Denied, "approval")))
+	b.WriteString(fmt.Sprintf("Destroyed by %s at %s after %s. %s, %s, %s", by.Label(), s.st.DestroyAt.UTC().Format("15:04 UTC"),
+		Duration(s.st.DestroyAt.Sub(s.st.StartedAt)), plural(s.st.Turns, "turn"), plural(st.Commands, "command"), plural(st.Approved+st.Denied, "approval")))
 	if detail := decidersText(st); detail != "" {
 		b.WriteString(" (" + detail + ")")
 	}

@@ -101,7 +101,8 @@ func TestStopWithoutTheHost(t *testing.T) {
 		require.Equal(t, "The worker did not answer the stop. The command may still be running; it is ended when the worker is back.", card.Calls[0].Note)
 		w.noticed("The files could not be saved at the end of this turn: " + silent + " They are there when the host is back; fork and switch wait")
 		refused := w.move("move-1", "ada", "docker", "")
-		require.Equal(t, "The files could not be saved at the last turn's end, so they cannot be moved: "+silent, refused.Text)
+		require.Equal(t, "The files could not be saved at the last turn's end, so they cannot be moved: "+silent+
+			" They can be once a save succeeds, by `pause` or at a turn's end.", refused.Text)
 		w.notLooked()
 
 		w.up("h1")

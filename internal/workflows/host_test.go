@@ -111,7 +111,7 @@ func TestDestroyWithoutTheHost(t *testing.T) {
 				return w.control.Destroy(t.Context(), w.thread.ManagerID(), workflows.DestroySession{WorkflowID: w.id(), By: person("ada")}, "destroy-1")
 			})
 			require.Equal(t, workflows.OutcomeRecorded, out.Outcome)
-			w.eventually("the receipt", func() bool { return strings.Contains(w.notices(), "Destroyed by @ada after") })
+			w.eventually("the receipt", func() bool { return strings.Contains(w.notices(), "Destroyed by @ada at ") })
 			took := time.Since(began)
 			t.Logf("the receipt came after %v", took)
 			require.Less(t, took, time.Minute)

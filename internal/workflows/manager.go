@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -607,15 +608,57 @@ func (s *manager) fork(ctx workflow.Context, f ForkSession) (SessionResult, erro
 	if b.Failed != "" {
 		return refusal("The source's files could not be saved at its last turn's end (" + b.Failed + "), so there is nothing whole to copy. Try again after its next turn."), nil
 	}
-	n := s.forked(f.Source, row.Forks)
-	title := f.Title
-	if title == "" {
-		title = fmt.Sprintf("%s (fork #%d)", b.Title, n)
+	title := s.forkTitle(ctx, b.Title, row)
+	if f.Title != "" {
+		title = f.Title
 	}
 	return s.begin(ctx, &Opening{Parent: f.Source, Request: SessionRequest{
 		ID: f.ID, Thread: f.Thread, Title: title, Task: f.Task, Backend: f.Backend,
 		Workspace: b.Workspace, Model: b.Model, By: f.By, From: &b,
 	}})
+}
+
+// forkTitle counts a fork of row, whose title this is, and names it: "(fork #2)" behind
+// the title that the first of the family had. Forks of forks are counted there, too, so
+// that no two of them are called the same.
+func (s *manager) forkTitle(ctx workflow.Context, title string, row *SessionRow) string {
+	of, base := row, baseTitle(title)
+	for baseTitle(title) != title && of.Parent != "" {
+		parent, err := s.find(ctx, of.Parent)
+		if err != nil || parent == nil {
+			break // counted where it is known
+		}
+		of, title = parent, parent.Title
+	}
+	return forkOf(base, s.forked(of.WorkflowID, of.Forks))
+}
+
+// forkOf is the title of a family's fork number n. A long one loses its end, not what
+// tells the fork from the others.
+func forkOf(base string, n int) string {
+	mark := forkMark + strconv.Itoa(n) + ")"
+	if r := []rune(base); len(r)+len(mark) > maxTitle {
+		base = strings.TrimRight(string(r[:maxTitle-len(mark)-1]), " …") + "…"
+	}
+	return base + mark
+}
+
+// forkMark is what tells a fork's title from that of its source, before a number and ")".
+const forkMark = " (fork #"
+
+// baseTitle is a title without what makes it a fork's.
+func baseTitle(title string) string {
+	for {
+		at := strings.LastIndex(title, forkMark)
+		n, ok := strings.CutSuffix(title[max(at, 0):], ")")
+		if at < 0 || !ok {
+			return title
+		}
+		if _, err := strconv.ParseUint(n[len(forkMark):], 10, 32); err != nil {
+			return title
+		}
+		title = title[:at]
+	}
 }
 
 // starting reports whether a session is being opened.

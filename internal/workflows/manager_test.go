@@ -164,13 +164,18 @@ func TestManagerOfManySessions(t *testing.T) {
 		require.Equal(t, workflows.OutcomeRecorded, res.Outcome.Outcome, res.Text)
 		return row(res.WorkflowID)
 	}
+	var copied workflows.SessionRow
 	for n := 1; n <= 2; n++ {
 		began := time.Now()
 		f := fork(fmt.Sprint("fork-", n), w.id(), fmt.Sprint(400+n), false)
 		t.Logf("the oldest copied in %v", time.Since(began))
 		require.Equal(t, w.id(), f.Parent)
 		require.Equal(t, fmt.Sprintf("ls (fork #%d)", n), f.Title)
+		copied = f
 	}
+	again := fork("fork-of-fork", copied.WorkflowID, "403", false)
+	require.Equal(t, copied.WorkflowID, again.Parent)
+	require.Equal(t, "ls (fork #3)", again.Title, "forks of forks are counted with their siblings")
 	closed := rowsOf(5000, 1)[0]
 	f := fork("anew", closed.WorkflowID, "410", true)
 	require.Equal(t, closed.WorkflowID, f.Parent)
@@ -204,7 +209,7 @@ func TestManagerOfManySessions(t *testing.T) {
 	require.Equal(t, workflows.OutcomeAlreadyDecided, destroy("grace", "d2").Outcome)
 	w.eventually("the list says that it is destroyed", func() bool {
 		r := row(w.id())
-		return r.Liveness == workflows.LivenessDestroyed && !r.EndedAt.IsZero() && r.Forks == 2 && r.DestroyedBy == "@ada"
+		return r.Liveness == workflows.LivenessDestroyed && !r.EndedAt.IsZero() && r.Forks == 3 && r.DestroyedBy == "@ada"
 	})
 	require.Equal(t, before, len(w.all()), "no row came twice")
 	require.Equal(t, workflows.OutcomeRefused, func() string {

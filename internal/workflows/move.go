@@ -34,7 +34,7 @@ func (s *session) move(ctx workflow.Context) {
 	ref := res.SandboxRef
 	switch {
 	case err != nil:
-		s.notice("The session stays on " + s.st.Backend + ", with all its files: " + sentenceOf(err))
+		s.notice("The session stays on " + s.st.Backend + ", with all its files: " + stayingText(err))
 		return
 	case old != nil && old.Isolated && !ref.Isolated && !to.LessIsolated:
 		s.discard(ctx, ref)

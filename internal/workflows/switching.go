@@ -94,7 +94,8 @@ func (s *session) cannotSwitch(b SwitchBackend) string {
 	case b.Backend == s.st.Backend && b.Root == s.st.Root && s.st.Switch == nil && s.moving == nil:
 		return "The session is on " + b.Backend + " already."
 	case s.st.Boundary.Failed != "":
-		return "The files could not be saved at the last turn's end, so they cannot be moved: " + s.st.Boundary.Failed
+		return "The files could not be saved at the last turn's end, so they cannot be moved: " + s.st.Boundary.Failed +
+			" They can be once a save succeeds, by `pause` or at a turn's end."
 	}
 	return ""
 }

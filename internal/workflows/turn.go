@@ -484,7 +484,7 @@ func (s *session) snapshot(ctx workflow.Context) {
 	}
 	if err != nil {
 		s.st.Unsaved = s.st.Unsaved || unsaved
-		s.st.Boundary.Failed = sentenceOf(err)
+		s.st.Boundary.Failed = stayingText(err)
 		switch {
 		case s.noHost && s.st.Turn == nil: // whoever asked says so
 		case notTakenUp(err):
@@ -518,6 +518,14 @@ func sentenceOf(err error) string {
 	}
 	return "The worker could not do it."
 }
+
+// OrMove stands at the end of a backend's advice where moving the session away from it
+// would help, too.
+const OrMove = ", or move the session: `switch local`"
+
+// stayingText is sentenceOf for a session that cannot move now, or does not yet stand
+// where it failed.
+func stayingText(err error) string { return strings.Replace(sentenceOf(err), OrMove, "", 1) }
 
 // duration cuts a duration to what a card shows.
 func duration(from, to time.Time) time.Duration { return to.Sub(from).Round(time.Millisecond) }

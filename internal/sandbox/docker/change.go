@@ -55,8 +55,17 @@ undo() {
 		i=$((i + 1)); shift 3
 	done
 }
-rm -rf -- "$aside" && mkdir -- "$aside" && tar -xf - -C "$aside" && prepare "$@" && { place "$@" || { undo "$@"; false; }; }
+rm -rf -- "$aside" && mkdir -- "$aside" || exit 1
+tar -xf - -C "$aside"
 code=$?
+case $code in
+0)
+	prepare "$@" && { place "$@" || { undo "$@"; false; }; }
+	code=$?
+	;;
+126 | 127) ;; # there is no tar
+*) code=28 ;;
+esac
 rm -rf -- "$aside"
 exit "$code"`
 
@@ -101,10 +110,13 @@ func (s *session) Change(ctx context.Context, changes []sandbox.Change) error {
 	if err != nil {
 		return s.b.gone(doing, err)
 	}
-	if code != 0 {
-		return fmt.Errorf("%s: %w", doing, fs.ErrPermission)
+	switch code {
+	case 0:
+		return nil
+	case codeShort:
+		return noRoom(doing, "their content does not fit")
 	}
-	return nil
+	return fmt.Errorf("%s: %w", doing, fs.ErrPermission)
 }
 
 func addFile(w *tar.Writer, name string, data []byte) error {

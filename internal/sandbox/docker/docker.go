@@ -97,6 +97,9 @@ type Backend struct {
 	// halves of sandboxes that could not be removed when their making failed, by
 	// name and set.
 	halves map[[2]string]bool
+	// halting are sandboxes, by container name, with a stop that the engine did not come
+	// to an end with: it may carry it out yet.
+	halting map[string]bool
 }
 
 var _ sandbox.Backend = (*Backend)(nil)
@@ -126,6 +129,7 @@ func New(cfg Config) (*Backend, error) {
 	return &Backend{
 		cfg: cfg, api: newEngine(api), script: script, hash: hex.EncodeToString(sum[:6]), maker: random(), now: time.Now,
 		sessions: map[string]*session{}, opening: map[string]chan struct{}{}, halves: map[[2]string]bool{},
+		halting: map[string]bool{},
 	}, nil
 }
 

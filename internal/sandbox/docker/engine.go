@@ -12,6 +12,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/countersign/countersign/internal/sandbox"
+	"github.com/countersign/countersign/internal/workflows"
 )
 
 // fail says what a failed call to the engine means.
@@ -21,12 +22,12 @@ func (b *Backend) fail(doing string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, errSilent), errors.Is(err, errStuck):
-		return sandbox.Unavailable("Docker has stopped answering on the worker. Restart it if it stays so, or move the session: `switch local`.",
+		return sandbox.Unavailable("Docker has stopped answering on the worker. Restart it if it stays so"+workflows.OrMove+".",
 			fmt.Errorf("%s: %w: %s", doing, err, b.api.DaemonHost()))
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: %w", doing, err)
 	case client.IsErrConnectionFailed(err), errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return sandbox.Unavailable("Docker is not reachable on the worker. Start Docker, or move the session: `switch local`.",
+		return sandbox.Unavailable("Docker is not reachable on the worker. Start Docker"+workflows.OrMove+".",
 			fmt.Errorf("%s: the Docker engine at %s does not answer: %w", doing, b.api.DaemonHost(), err))
 	case strings.Contains(err.Error(), "no space left on device"):
 		return sandbox.Unavailable("The Docker engine's disk is full. Free some space on it, then send a message to go on.",

@@ -87,10 +87,16 @@ func (s *session) read(ctx context.Context, p, verb string, args ...string) ([]b
 const write = `bytes() { printf %b. "$1"; }
 dir=$(bytes "$1") file=$(bytes "$2") temp=$3 size=$4 mode=$5
 dir=${dir%.} file=${file%.}
-mkdir -p -- "$dir" || exit
+mkdir -p -- "$dir" || exit 1
 umask 077
-cat >"$dir/$temp" && [ "$(wc -c <"$dir/$temp")" -eq "$size" ] && chmod "$mode" "$dir/$temp" &&
-	mv -f -- "$dir/$temp" "$dir/$file" || { rm -f -- "$dir/$temp"; exit 1; }`
+: >"$dir/$temp" || exit 1
+code=28
+cat >"$dir/$temp" && [ "$(wc -c <"$dir/$temp")" -eq "$size" ] && code=1 && chmod "$mode" "$dir/$temp" &&
+	mv -f -- "$dir/$temp" "$dir/$file" || { rm -f -- "$dir/$temp"; exit "$code"; }`
+
+// codeShort is the exit code of [write] and [change] where there was no room for all
+// of the content.
+const codeShort = 28
 
 // WriteFile writes a regular file; see [sandbox.Files].
 func (s *session) WriteFile(ctx context.Context, p string, data []byte) error {
@@ -119,10 +125,13 @@ func (s *session) WriteFile(ctx context.Context, p string, data []byte) error {
 	if err != nil {
 		return s.b.gone("writing "+at.Resolved, err)
 	}
-	if code != 0 {
-		return fmt.Errorf("writing %s: %w", at.Resolved, fs.ErrPermission)
+	switch code {
+	case 0:
+		return nil
+	case codeShort:
+		return noRoom("writing "+at.Resolved, "its content does not fit")
 	}
-	return nil
+	return fmt.Errorf("writing %s: %w", at.Resolved, fs.ErrPermission)
 }
 
 // ready makes sure that the container runs, and is not stopped until the returned

@@ -1,12 +1,14 @@
 package docker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/countersign/countersign/internal/sandbox"
@@ -181,4 +183,63 @@ func (b *Backend) stopIdle(ctx context.Context, spec sandbox.Spec, after time.Du
 	defer end()
 	s.hangUp()
 	return true, s.halt(ctx)
+}
+
+// halt stops the container.
+func (s *session) halt(ctx context.Context) error {
+	s.b.mu.Lock()
+	s.b.halting[s.name] = true
+	s.b.mu.Unlock()
+	seconds := 2
+	err := s.b.api.ContainerStop(ctx, s.id, container.StopOptions{Timeout: &seconds})
+	if err != nil && !errdefs.IsNotModified(err) && !errdefs.IsNotFound(err) {
+		return s.b.gone("releasing the sandbox", err)
+	}
+	s.b.mu.Lock()
+	delete(s.b.halting, s.name)
+	s.b.mu.Unlock()
+	return s.b.gone("releasing the sandbox", err)
+}
+
+// settle makes sure that no stop is under way any more with which the engine did not
+// come to an end, as one that was halted goes on with it: it would end the next
+// command. A container in which others run commands meanwhile is theirs.
+func (s *session) settle(ctx context.Context, doing string) error {
+	s.b.mu.Lock()
+	doubtful := s.b.halting[s.name]
+	s.b.mu.Unlock()
+	if !doubtful {
+		return nil
+	}
+	busy, err := s.busy(ctx, doing)
+	if err != nil {
+		return err
+	}
+	if !busy {
+		return s.halt(ctx)
+	}
+	s.b.mu.Lock()
+	delete(s.b.halting, s.name)
+	s.b.mu.Unlock()
+	return nil
+}
+
+// busy looks whether commands run, without starting the container for it.
+func (s *session) busy(ctx context.Context, doing string) (bool, error) {
+	a, err := s.b.dial(ctx, s.id)
+	switch {
+	case err == nil:
+	case s.stopped(ctx):
+		return false, nil
+	case errdefs.IsConflict(err): // paused by somebody
+		return true, nil
+	default:
+		return false, s.b.unanswered(doing, err)
+	}
+	defer a.close()
+	data, _, err := s.b.answer(ctx, a, new(bytes.Buffer), request("needed"), answerLimit)
+	if err != nil && !s.stopped(ctx) {
+		return false, s.b.lost(doing, err)
+	}
+	return err == nil && strings.Contains(string(data), "commands"), nil
 }

@@ -219,7 +219,7 @@ func (b *Backend) pull(ctx context.Context, name string, progress func(string)) 
 		return b.fail(doing, err)
 	}
 	return sandbox.Refuse(fmt.Sprintf(
-		"The image %s is not in the Docker engine and cannot be pulled: %v. Load or build it there, or configure another one.", name, err))
+		"The image %s is not in the Docker engine and cannot be pulled: %s. Load or build it there, or configure another one.", name, engineText(err)))
 }
 
 // pullLine is what the engine says while it pulls.

@@ -182,4 +182,17 @@ func TestForkBomb(t *testing.T) {
 	for end := time.Now().Add(time.Minute); left() >= 30; {
 		require.True(t, time.Now().Before(end), "its processes stay")
 	}
+
+	got := run(t, s, "setsid sh -c 'for i in $(seq 200); do sleep 600 & done' 2>/dev/null & wait; exit 3")
+	require.Equal(t, sandbox.StateExited, got.State, "what has left its group is ended with the command, too")
+	require.Equal(t, 3, got.ExitCode)
+	for i, bomb := range []string{sandboxtest.ForkBomb, "setsid sh -c 'bomb() { bomb | bomb & sleep 600; }; bomb' 2>/dev/null & exec sleep 600"} {
+		id := sandboxtest.Start(t, s, bomb, func(e *sandbox.ExecSpec) { e.Limits.Timeout = time.Duration(1+6*i) * time.Second })
+		require.Eventually(t, func() bool {
+			st, err := s.Status(t.Context(), id) // there is no room to answer until then
+			return err == nil && st.State != sandbox.StateRunning
+		}, 3*time.Minute, 100*time.Millisecond)
+		require.Equal(t, sandbox.StateTimedOut, await(t, s, id).State, bomb)
+	}
+	require.Equal(t, "fine\n", run(t, s, "echo fine").Stdout)
 }

@@ -263,6 +263,9 @@ func (s *session) connect(ctx context.Context, doing string) (*agent, error) {
 		if s.closed.Load() {
 			return nil, s.closedError(ctx, doing)
 		}
+		if err := s.settle(ctx, doing); err != nil {
+			return nil, err
+		}
 		a, err := s.b.dial(ctx, s.id)
 		switch {
 		case err == nil:
@@ -380,16 +383,6 @@ func (s *session) Release(ctx context.Context) error {
 	return s.halt(ctx)
 }
 
-// halt stops the container.
-func (s *session) halt(ctx context.Context) error {
-	seconds := 2
-	err := s.b.api.ContainerStop(ctx, s.id, container.StopOptions{Timeout: &seconds})
-	if err != nil && !errdefs.IsNotModified(err) {
-		return s.b.gone("releasing the sandbox", err)
-	}
-	return nil
-}
-
 // endAll stops what runs. A container that does not run is left alone.
 func (s *session) endAll(ctx context.Context) error {
 	c, err := s.b.api.ContainerInspect(ctx, s.id)
@@ -433,6 +426,9 @@ func (s *session) Destroy(ctx context.Context) error {
 	if err := s.b.remember(ctx, s.name); err != nil {
 		return err
 	}
+	s.b.mu.Lock()
+	delete(s.b.halting, s.name)
+	s.b.mu.Unlock()
 	return s.b.remove(ctx, s.name, s.id)
 }
 

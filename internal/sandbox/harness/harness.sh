@@ -182,6 +182,11 @@ sweep() {
 	done
 }
 
+# crowded tells, without making a process, that there is hardly room for one, where
+# that can be known; relieve then ends the command, without making one either.
+crowded() { return 1; }
+relieve() { :; }
+
 # freeze halts every process of the command, and those that they were just
 # about to start, and returns when none moves.
 freeze() {
@@ -244,8 +249,11 @@ finish() {
 		uproot
 		return
 	fi
-	over && return
-	(set -C && echo "$1" >"$run/reason") 2>/dev/null
+	crowded || { over && return; }
+	set -C
+	{ echo "$1" >"$run/reason"; } 2>/dev/null
+	set +C
+	relieve
 	if [ -n "${2:-}" ]; then
 		deliver TERM
 		deliver CONT
@@ -492,6 +500,7 @@ shared() {
 	# What the command left in the background ends with it.
 	tries=20
 	sweep
+	relieve
 	deliver KILL
 	while [ "$tries" -gt 0 ] && [ -n "$(members)" ]; do
 		deliver KILL
