@@ -122,16 +122,17 @@ func (a *actor) live(ctx, day context.Context) {
 			}
 		}
 	}
-	a.tidy(ctx)
+	a.tidy(ctx, day)
 }
 
 // tidy leaves nothing that waits for a person, and stays until the last message
-// is answered, as long as something moves.
-func (a *actor) tidy(ctx context.Context) {
+// is answered: as long as parts are hit, and then as long as something moves.
+func (a *actor) tidy(ctx, day context.Context) {
 	token := fmt.Sprintf("tok_%d_%d_", a.n, a.tokens)
 	quiet := time.Now()
 	done, moved := false, -1
 	for !done && ctx.Err() == nil {
+		over := day.Err() != nil
 		last := a.until(ctx, ctx, func(t thread) bool {
 			for _, m := range t.pending() {
 				if !m.Approval.UnknownRun {
@@ -153,7 +154,7 @@ func (a *actor) tidy(ctx context.Context) {
 			return done
 		})
 		now := last.moves()
-		if now == moved {
+		if over && now == moved {
 			return
 		}
 		moved = now
