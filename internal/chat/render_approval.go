@@ -37,10 +37,13 @@ func (s Style) Approval(a workflows.ApprovalView) string {
 // ApprovalTitle is the card's first line: what it is, the tier, the votes of a
 // quorum, and until when.
 func (s Style) ApprovalTitle(a workflows.ApprovalView) string {
-	if a.UnknownRun {
-		return "Outcome unknown"
-	}
 	parts := []string{"Approval needed", a.Tier}
+	switch {
+	case a.UnknownRun && (a.State != workflows.ApprovalPending || a.Required < 2):
+		return "Outcome unknown"
+	case a.UnknownRun:
+		parts = []string{"Outcome unknown", "to run it again"}
+	}
 	if a.State != workflows.ApprovalPending {
 		if a.BrokeGlass {
 			return "Approval · " + a.Tier + " · break-glass"

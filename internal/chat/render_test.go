@@ -296,6 +296,10 @@ func TestApprovalGolden(t *testing.T) {
 		}
 	}
 	add("unknown, pending", unknown(func(*workflows.ApprovalView) {}))
+	add("unknown, pending, of two", unknown(func(a *workflows.ApprovalView) {
+		a.Required = 2
+		a.Votes = []workflows.Vote{vote(grace, workflows.VerdictApprove, "15:02:00", "")}
+	}))
 	add("unknown, run again", unknown(approved))
 	add("unknown, left", unknown(func(a *workflows.ApprovalView) {
 		a.State, a.DecidedAt = workflows.ApprovalDenied, at("15:07:00")

@@ -236,6 +236,28 @@ func TestUnknownOutcomeAsks(t *testing.T) {
 	})
 }
 
+// What took two people takes two people again.
+func TestUnknownOutcomeOfACriticalCommand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	w.ask("critical vanish")
+	first := w.awaitApproval("approval-1")
+	for _, who := range []string{"grace", "heidi"} {
+		require.Equal(t, workflows.OutcomeRecorded, w.click(first, who, workflows.VerdictApprove).Outcome)
+	}
+	again := w.awaitApproval("approval-2")
+	v, _ := w.view("approval-2")
+	require.True(t, v.Approval.UnknownRun)
+	require.Equal(t, 2, v.Approval.Required)
+	require.Equal(t, "Recorded: 1 of 2.", w.click(again, "grace", workflows.VerdictApprove).Text)
+	require.Equal(t, "Your vote is recorded: 1 of 2.", w.click(again, "grace", workflows.VerdictApprove).Text, "the same person")
+	require.Zero(t, w.runs(".x2"))
+	require.Equal(t, workflows.OutcomeRecorded, w.click(again, "heidi", workflows.VerdictApprove).Outcome)
+	require.Contains(t, w.awaitAnswer(1), "ok critical vanish")
+	require.Equal(t, 1, w.runs(".x2"))
+	w.checkAudit()
+}
+
 func TestModelRefusalEndsTheTurnNotTheSession(t *testing.T) {
 	t.Parallel()
 	acrossRuns(t, func(t *testing.T, w *world) {

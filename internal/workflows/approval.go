@@ -36,7 +36,8 @@ func (s *session) request(ctx workflow.Context, c *Call) {
 // elsewhere is shown in part.
 func (j *Judgement) whole() bool { return j.Displayable && j.Command.Ref == "" }
 
-// requestUnknown asks a person about a command that may have run.
+// requestUnknown asks about a command that may have run. To run it again takes as many
+// as it took before; one person may leave it.
 func (s *session) requestUnknown(ctx workflow.Context, c *Call, why string) {
 	j := c.Judgement
 	rule := j.Rule
@@ -45,12 +46,11 @@ func (s *session) requestUnknown(ctx workflow.Context, c *Call, why string) {
 	}
 	if len(rule.Approvers) == 0 || j.Tier == "safe" || j.Tier == "write" {
 		// The command needed no approval, so who asked for it may decide.
-		rule.RequesterMayApprove = true
+		rule.RequesterMayApprove, rule.Required = true, 1
 		for _, r := range s.st.Turn.Requesters {
 			rule.Approvers = append(rule.Approvers, r.ID)
 		}
 	}
-	rule.Required = 1
 	a := s.hold(ctx, c, rule)
 	a.UnknownRun = true
 	v := s.callView(c)

@@ -32,7 +32,7 @@ func (s *session) mayDecide(a *Approval, d Decision) (Outcome, bool) {
 	case s.requested(a, d.By) && !a.Rule.RequesterMayApprove:
 		return notYours("You asked for this, so your own approval does not count. " + who)
 	case d.Edit == "" && slices.ContainsFunc(a.Votes, func(v Vote) bool { return v.By.ID == d.By.ID }):
-		return Outcome{OutcomeAlreadyDecided, "Your vote is recorded: " + s.recordedText(a)}, false
+		return Outcome{OutcomeAlreadyDecided, "Your vote is recorded: " + strings.TrimPrefix(s.recordedText(a), "Recorded: ")}, false
 	}
 	return Outcome{}, true
 }

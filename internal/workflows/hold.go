@@ -101,6 +101,9 @@ func (s *session) widen(a *Approval, p *Post) {
 func (s *session) verify(ctx workflow.Context, c *Call, a *Approval) {
 	last := a.Votes[len(a.Votes)-1].By
 	if a.UnknownRun {
+		if !s.stillCount(ctx, a, a.Rule) {
+			return
+		}
 		s.settle(ctx, a, ApprovalApproved, last)
 		c.Attempt++
 		c.Started, c.YieldAt = false, time.Time{}
