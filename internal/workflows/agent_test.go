@@ -96,11 +96,7 @@ func TestCriticalTakesTwo(t *testing.T) {
 		out := w.click(id, "grace", workflows.VerdictApprove)
 		require.Equal(t, workflows.Outcome{Outcome: workflows.OutcomeRecorded, Text: "Recorded: 1 of 2."}, out)
 		w.eventually("1 of 2", func() bool { v, _ := w.view("approval-1"); return len(v.Approval.Votes) == 1 })
-		again, err := w.control.Decide(t.Context(), w.id(), workflows.Decision{
-			ApprovalID: id, Verdict: workflows.VerdictApprove, By: person("grace"), Interaction: "another", ClickedAt: time.Now(),
-		})
-		require.NoError(t, err)
-		require.Equal(t, workflows.OutcomeAlreadyDecided, again.Outcome)
+		require.Equal(t, workflows.OutcomeAlreadyDecided, w.click(id, "grace", workflows.VerdictApprove).Outcome)
 		require.Zero(t, w.runs(""))
 		require.Equal(t, workflows.OutcomeRecorded, w.click(id, "heidi", workflows.VerdictApprove).Outcome)
 		w.awaitAnswer(1)
@@ -351,10 +347,11 @@ func TestForkWhileTheSourceRuns(t *testing.T) {
 		w.eventually("running", func() bool { return w.runs("") == 2 })
 		fork := w.thread
 		fork.ID = ""
-		res, err := w.control.Fork(t.Context(), w.thread.ManagerID(), workflows.ForkSession{
-			ID: "f1", Source: w.id(), Thread: fork, By: person("bob"), Task: said("200", "bob", "# hello"),
+		res := answered(w, func() (workflows.SessionResult, error) {
+			return w.control.Fork(t.Context(), w.thread.ManagerID(), workflows.ForkSession{
+				ID: "f1", Source: w.id(), Thread: fork, By: person("bob"), Task: said("200", "bob", "# hello"),
+			})
 		})
-		require.NoError(t, err)
 		require.Equal(t, workflows.OutcomeRecorded, res.Outcome.Outcome, res.Text)
 		require.Equal(t, 1, res.Turn)
 		state := w.state(res.WorkflowID)

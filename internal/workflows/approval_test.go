@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -120,12 +121,14 @@ func TestBreakGlass(t *testing.T) {
 func TestWideningWhenNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	acrossRuns(t, func(t *testing.T, w *world) {
-		w.ask("widen x")
+		w.ask("widen late\nwiden soon")
 		id := w.awaitApproval("approval-1")
 		require.Equal(t, workflows.OutcomeNotYours, w.click(id, "heidi", workflows.VerdictApprove).Outcome)
-		w.eventually("widened", func() bool { v, _ := w.view("approval-1"); return v.Approval.Widened })
+		require.Equal(t, workflows.OutcomeRecorded, w.click(id, "grace", workflows.VerdictDeny).Outcome)
+		id = w.awaitApproval("approval-2")
+		w.eventually("widened", func() bool { v, _ := w.view("approval-2"); return v.Approval.Widened })
 		require.Equal(t, workflows.OutcomeRecorded, w.click(id, "heidi", workflows.VerdictApprove).Outcome)
-		w.awaitAnswer(1)
+		require.Contains(t, w.awaitAnswer(1), "ok widen soon")
 	})
 }
 
@@ -206,13 +209,18 @@ func TestBotsGuestsAndOutsidersNeverCount(t *testing.T) {
 		}
 	}
 	for name, clock := range map[string]time.Duration{"old": -time.Minute, "from a clock that has jumped ahead": time.Minute} {
-		out, err := w.control.Decide(t.Context(), w.id(), workflows.Decision{
-			ApprovalID: id, Verdict: workflows.VerdictApprove, By: person("grace"), Interaction: name, ClickedAt: time.Now().Add(clock),
+		out := answered(w, func() (workflows.Outcome, error) {
+			return w.control.Decide(t.Context(), w.id(), workflows.Decision{
+				ApprovalID: id, Verdict: workflows.VerdictApprove, By: person("grace"), Interaction: name, ClickedAt: time.Now().Add(clock),
+			})
 		})
-		require.NoError(t, err)
 		require.Equal(t, workflows.OutcomeUnconfirmed, out.Outcome, name)
 	}
-	_, err := w.control.Decide(t.Context(), w.id(), workflows.Decision{ApprovalID: "another.a1", Verdict: workflows.VerdictApprove, By: person("grace"), Interaction: "x", ClickedAt: time.Now()})
+	var err error
+	w.eventually("an answer", func() bool {
+		_, err = w.control.Decide(t.Context(), w.id(), workflows.Decision{ApprovalID: "another.a1", Verdict: workflows.VerdictApprove, By: person("grace"), Interaction: "x", ClickedAt: time.Now()})
+		return !errors.Is(err, workflows.ErrUnconfirmed)
+	})
 	require.ErrorContains(t, err, "no approval")
 	require.Zero(t, w.runs(""))
 	w.checkAudit()

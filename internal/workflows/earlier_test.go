@@ -16,7 +16,7 @@ func TestEarlierTalkIsSaid(t *testing.T) {
 	w := newWorld(t, 0)
 	m := said("100", "ada", "risky one")
 	m.Earlier = &workflows.Earlier{Text: workflows.TextRef{Text: "> [grace]: hm"}, Messages: 12}
-	require.NoError(t, w.control.RequestSession(t.Context(), workflows.SessionRequest{ID: "100", Thread: w.thread, Task: m, By: person("ada")}))
+	w.request(workflows.SessionRequest{ID: "100", Thread: w.thread, Task: m, By: person("ada")})
 	w.eventually("it is said", func() bool {
 		v, ok := w.view("notice-1")
 		return ok && strings.HasPrefix(v.Text.Text, "The 12 messages before the mention in this thread were read")

@@ -105,16 +105,12 @@ func TestDestroyWithoutTheHost(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 0)
-			onDeadHost(w, task)
-			began := time.Now()
+			looked := onSilentHost(w, task)
 			out := answered(w, func() (workflows.Outcome, error) {
 				return w.control.Destroy(t.Context(), w.thread.ManagerID(), workflows.DestroySession{WorkflowID: w.id(), By: person("ada")}, "destroy-1")
 			})
 			require.Equal(t, workflows.OutcomeRecorded, out.Outcome)
 			w.eventually("the receipt", func() bool { return strings.Contains(w.notices(), "Destroyed by @ada at ") })
-			took := time.Since(began)
-			t.Logf("the receipt came after %v", took)
-			require.Less(t, took, time.Minute)
 			said := w.notices()
 			require.Contains(t, said, "The host of this session's sandbox does not answer. The sandbox, and what may still run in it, goes when that host is back. "+
 				"Kept are the files as saved at the end of turn 1,")
@@ -129,6 +125,7 @@ func TestDestroyWithoutTheHost(t *testing.T) {
 			w.eventually("the header says so", func() bool { v, _ := w.view("header"); return v.Header.Liveness == workflows.LivenessDestroyed })
 
 			w.up("h1")
+			looked()
 			require.NoError(t, w.env.Client.GetWorkflow(t.Context(), w.id(), "").Get(t.Context(), nil))
 			require.Equal(t, 1, w.destroyed)
 			w.checkAudit()

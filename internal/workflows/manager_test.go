@@ -120,7 +120,7 @@ func TestManagerOfManySessions(t *testing.T) {
 		many += took
 	}
 	t.Logf("a session created in %v beside 5, in %v beside %d", few/4, many/4, old+kept)
-	require.Less(t, many, 3*few+5*time.Second)
+	require.Less(t, many, 3*few+20*time.Second) // at other tests' hours, a machine has more to do
 
 	began := time.Now()
 	rows := w.all()
@@ -181,7 +181,9 @@ func TestManagerOfManySessions(t *testing.T) {
 	require.Equal(t, closed.WorkflowID, f.Parent)
 	require.Equal(t, closed.Snapshot, w.boundary(f.WorkflowID).Snapshot)
 
-	require.NoError(t, w.control.SetTitle(t.Context(), w.id(), workflows.SetTitle{Title: "renamed", By: person("ada")}))
+	w.eventually("it is renamed", func() bool {
+		return w.control.SetTitle(t.Context(), w.id(), workflows.SetTitle{Title: "renamed", By: person("ada")}) == nil
+	})
 	w.eventually("the list has the new name", func() bool { return row(w.id()).Title == "renamed" })
 	out := answered(w, func() (workflows.Outcome, error) {
 		return w.control.SwitchBackend(t.Context(), w.thread.ManagerID(), workflows.SwitchSession{WorkflowID: w.id(), SwitchBackend: workflows.SwitchBackend{Backend: "docker", By: person("ada")}}, "switch-1")
@@ -189,7 +191,7 @@ func TestManagerOfManySessions(t *testing.T) {
 	require.Equal(t, workflows.OutcomeRecorded, out.Outcome, out.Text)
 
 	// A request for its thread is a message to it.
-	require.NoError(t, w.control.RequestSession(t.Context(), workflows.SessionRequest{ID: "500", Thread: w.thread, Task: said("500", "grace", "echo there"), By: person("grace")}))
+	w.request(workflows.SessionRequest{ID: "500", Thread: w.thread, Task: said("500", "grace", "echo there"), By: person("grace")})
 	w.awaitAnswer(2)
 	d, err := w.env.Client.DescribeWorkflowExecution(t.Context(), w.thread.ManagerID(), "")
 	require.NoError(t, err)
@@ -224,9 +226,7 @@ func TestManagerOfManySessions(t *testing.T) {
 
 func (w *world) boundary(id string) workflows.Boundary {
 	w.t.Helper()
-	b, err := w.control.Boundary(w.t.Context(), id)
-	require.NoError(w.t, err)
-	return b
+	return answered(w, func() (workflows.Boundary, error) { return w.control.Boundary(w.t.Context(), id) })
 }
 
 // Whatever a manager has at a run's end, all of it live and as long as it may be,

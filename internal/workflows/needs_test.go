@@ -26,7 +26,7 @@ func TestNeedsOfMessagesThatWait(t *testing.T) {
 		return n
 	}
 	w.ask("write a")
-	w.awaitTurn(1, workflows.TurnDone)
+	w.awaitRest(1)
 	require.Contains(t, needed().Snapshots, "snap-1")
 	w.say("101", "ada", "block")
 	w.eventually("running", func() bool { return w.runs("") == 2 })

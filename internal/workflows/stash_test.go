@@ -51,7 +51,7 @@ func (w *world) inputSizes() (sizes []int) {
 // patiently waits for what many messages take.
 func (w *world) patiently(what string, ok func() bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Minute); !ok(); time.Sleep(50 * time.Millisecond) {
 		require.True(w.t, time.Now().Before(deadline), "never came: %s", what)
 	}
 }

@@ -14,9 +14,7 @@ func onDocker(t *testing.T, w *world) {
 	w.mu.Lock()
 	w.bare = "local"
 	w.mu.Unlock()
-	require.NoError(t, w.control.RequestSession(t.Context(), workflows.SessionRequest{
-		ID: "100", Thread: w.thread, Task: said("100", "ada", "write a"), By: person("ada"), Backend: "docker",
-	}))
+	w.request(workflows.SessionRequest{ID: "100", Thread: w.thread, Task: said("100", "ada", "write a"), By: person("ada"), Backend: "docker"})
 	w.awaitTurn(1, workflows.TurnDone)
 }
 
@@ -74,7 +72,7 @@ func TestSwitchToLessIsolationThatIsNotApproved(t *testing.T) {
 		w.moveTTL = time.Second
 		w.mu.Unlock()
 		w.move("s3", "ada", "local", "")
-		late := w.awaitApproval("approval-3")
+		late := w.awaitRequest("approval-3")
 		stays("nobody has decided about the move to local in time.")
 		require.Equal(t, workflows.OutcomeExpired, w.click(late, "grace", workflows.VerdictApprove).Outcome)
 

@@ -120,7 +120,10 @@ func (w *world) judge(_ context.Context, in workflows.JudgeInput) (workflows.Jud
 	case "glass":
 		j.Tier, j.Rule.Required, j.Rule.BreakGlass = "critical", 2, []string{"ada"}
 	case "widen":
-		j.Tier, j.Rule.Approvers, j.Rule.WidenAfter, j.Rule.WidenTo = "risky", []string{"grace"}, 4*time.Second, []string{"heidi"}
+		j.Tier, j.Rule.Approvers, j.Rule.WidenAfter, j.Rule.WidenTo = "risky", []string{"grace"}, time.Hour, []string{"heidi"}
+		if cmd == "widen soon" {
+			j.Rule.WidenAfter = time.Second
+		}
 	case "escaped":
 		j.Tier, j.Editable = "risky", false
 	case "long":

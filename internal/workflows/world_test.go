@@ -455,9 +455,12 @@ func said(id, who, text string) workflows.Message {
 }
 
 func (w *world) ask(text string) {
-	require.NoError(w.t, w.control.RequestSession(w.t.Context(), workflows.SessionRequest{
-		ID: "100", Thread: w.thread, Task: said("100", "ada", text), By: person("ada"),
-	}))
+	w.request(workflows.SessionRequest{ID: "100", Thread: w.thread, Task: said("100", "ada", text), By: person("ada")})
+}
+
+// request asks for a session until the server has it: the same request asks once.
+func (w *world) request(r workflows.SessionRequest) {
+	w.eventually("ask for "+r.ID, func() bool { return w.control.RequestSession(w.t.Context(), r) == nil })
 }
 
 func (w *world) say(id, who, text string) {
@@ -471,14 +474,19 @@ func (w *world) click(approval, who, verdict string) workflows.Outcome {
 
 func (w *world) decide(d workflows.Decision) workflows.Outcome {
 	w.t.Helper()
-	w.mu.Lock()
-	w.clicks++
-	d.Interaction = fmt.Sprint("click-", w.clicks)
-	w.mu.Unlock()
-	return answered(w, func() (workflows.Outcome, error) {
-		d.ClickedAt = time.Now()
-		return w.control.Decide(w.t.Context(), w.id(), d)
-	})
+	for {
+		w.mu.Lock()
+		w.clicks++
+		d.Interaction = fmt.Sprint("click-", w.clicks)
+		w.mu.Unlock()
+		out := answered(w, func() (workflows.Outcome, error) {
+			d.ClickedAt = time.Now()
+			return w.control.Decide(w.t.Context(), w.id(), d)
+		})
+		if out.Outcome != workflows.OutcomeUnconfirmed {
+			return out
+		} // it came too late to count: then people click again
+	}
 }
 
 // move asks for a switch; id names the request.
@@ -533,7 +541,7 @@ func (w *world) view(key string) (workflows.MessageView, bool) {
 
 func (w *world) eventually(what string, ok func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(4 * time.Minute)
 	for !ok() {
 		if time.Now().After(deadline) {
 			w.mu.Lock()
@@ -565,6 +573,19 @@ func (w *world) awaitApproval(key string) string {
 	w.eventually("approval "+key, func() bool {
 		v, ok := w.view(key)
 		if ok && v.Approval.State == workflows.ApprovalPending {
+			id = v.Approval.ID
+		}
+		return id != ""
+	})
+	return id
+}
+
+// awaitRequest waits for an approval card, however it stands by then, and returns its
+// ID: one that soon expires may be posted when it has.
+func (w *world) awaitRequest(key string) (id string) {
+	w.t.Helper()
+	w.eventually("a request "+key, func() bool {
+		if v, ok := w.view(key); ok {
 			id = v.Approval.ID
 		}
 		return id != ""
