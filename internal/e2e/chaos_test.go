@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -30,6 +31,11 @@ func chaos(t testing.TB, args ...string) (int, chaosReport) {
 	var r chaosReport
 	require.NoError(t, json.Unmarshal([]byte(out), &r), "%s\n%s", out, problem)
 	require.Contains(t, problem, "chaos: seed ", "the seed is printed before anything can hang")
+	t.Cleanup(func() { // what is kept of a run that broke a rule is for whom this test tells
+		if !t.Failed() {
+			require.NoError(t, os.RemoveAll(r.Dir))
+		}
+	})
 	return code, r
 }
 

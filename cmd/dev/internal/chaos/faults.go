@@ -90,6 +90,22 @@ func setting(p *part) func(float64) (string, func(context.Context) error) {
 	}
 }
 
+// killing ends a part and starts it again. An engine that was killed while it made
+// containers may answer nobody for half a minute after its start: it is not back before
+// it does.
+func (f *faults) killing(p *part) func(context.Context, time.Duration) error {
+	e := f.site.engine
+	if e == nil || p != e.part {
+		return p.bounce
+	}
+	return func(ctx context.Context, d time.Duration) error {
+		if err := p.bounce(ctx, d); err != nil {
+			return err
+		}
+		return e.await(context.WithoutCancel(ctx))
+	}
+}
+
 // blows are all that can be done to this site.
 func (f *faults) blows() []blow {
 	var all []blow
@@ -99,7 +115,7 @@ func (f *faults) blows() []blow {
 		if n == 0 {
 			n = 12
 		}
-		all = append(all, blow{p.name, FaultKill, n, lasting(0, soon, p.bounce)}, blow{p.name, FaultFreeze, n / 4, lasting(lateBy, upToMore, p.freeze)})
+		all = append(all, blow{p.name, FaultKill, n, lasting(0, soon, f.killing(p))}, blow{p.name, FaultFreeze, n / 4, lasting(lateBy, upToMore, p.freeze)})
 	}
 	for _, l := range f.site.links {
 		all = append(all, blow{l.name, FaultCut, 4, lasting(0, soon, l.cut)}, blow{l.name, FaultStall, 2, lasting(lateBy, upToMore, l.stall)})
