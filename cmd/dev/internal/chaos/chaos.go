@@ -106,12 +106,12 @@ func (r *Report) run(ctx context.Context, o Options, s *site, rec *recorder) err
 	day, over := context.WithTimeout(ctx, o.For)
 	defer over()
 	failed := make(chan error, 1)
-	f := &faults{dice: rand.New(rand.NewPCG(o.Seed, 0)), site: s, rec: rec, say: o.Say, kinds: o.Faults}
+	f := &faults{dice: rand.New(rand.NewPCG(o.Seed, 0)), site: s, rec: rec, say: o.Say, kinds: o.Faults, busy: map[string]bool{}}
 	if len(f.kinds) == 0 {
 		f.kinds = Faults()
 	}
 	go func() { failed <- f.run(day) }()
-	sc := &script{seed: o.Seed, web: s.web, rec: rec, docker: s.engine != nil}
+	sc := &script{seed: o.Seed, web: s.web, rec: rec, docker: s.engine != nil, hitting: f.hitting}
 	leave, left := context.WithTimeout(ctx, o.For+tidyWithin)
 	defer left()
 	sc.run(leave, day, o.People)

@@ -129,6 +129,18 @@ func (f *faults) blows() []blow {
 	return slices.DeleteFunc(all, func(b blow) bool { return !slices.Contains(f.kinds, b.kind) })
 }
 
+// hitting reports whether a fault lasts.
+func (f *faults) hitting() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, busy := range f.busy {
+		if busy {
+			return true
+		}
+	}
+	return false
+}
+
 // run makes one fault after the other, each a random while after the one before.
 // A target that is still hit by the last one is left alone.
 func (f *faults) run(ctx context.Context) error {
@@ -136,7 +148,6 @@ func (f *faults) run(ctx context.Context) error {
 	for _, b := range all {
 		total += b.weight
 	}
-	f.busy = map[string]bool{}
 	for pause(ctx, 300*time.Millisecond+time.Duration(f.dice.Int64N(int64(2500*time.Millisecond)))) == nil && f.failed() == nil {
 		roll, share := f.dice.IntN(total), f.dice.Float64()
 		for _, b := range all {

@@ -35,6 +35,8 @@ type script struct {
 	rec  *recorder
 	// docker: there is a backend to move to and from.
 	docker bool
+	// hitting reports whether a part is hit, for as long as nobody leaves.
+	hitting func() bool
 
 	mu      sync.Mutex
 	actors  int
@@ -132,7 +134,7 @@ func (a *actor) tidy(ctx, day context.Context) {
 	quiet := time.Now()
 	done, moved := false, -1
 	for !done && ctx.Err() == nil {
-		over := day.Err() != nil
+		over := day.Err() != nil && !a.s.hitting()
 		last := a.until(ctx, ctx, func(t thread) bool {
 			for _, m := range t.pending() {
 				if !m.Approval.UnknownRun {
