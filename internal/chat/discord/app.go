@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -145,10 +144,7 @@ type App struct {
 	filling chat.Backfill
 	retries chan struct{}
 	waiting *memory[bool]
-	// invalid is given the error that says that the token is no longer valid, checked
-	// is when Discord was last asked whether it is.
-	invalid chan error
-	checked atomic.Int64
+	token   *chat.TokenWatch
 	// closing is closed when the app ends.
 	closing chan struct{}
 	wg      sync.WaitGroup
@@ -182,7 +178,7 @@ func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 		cfg: cfg, dep: dep, api: client, log: dep.Log.With(telemetry.KeyPlatform, workflows.PlatformDiscord),
 		places: newMemory[channel](), walls: newMemory[channel](), taken: newMemory[taken](), hinted: newMemory[bool](), named: newMemory[bool](), asked: newMemory[string](), roots: newMemory[bool](),
 		work: make(chan struct{}, handlers), waiting: newMemory[bool](), retries: make(chan struct{}, maxWaiting),
-		invalid: make(chan error, 1), closing: make(chan struct{}), entity: regexp.MustCompile(entityPattern),
+		closing: make(chan struct{}), entity: regexp.MustCompile(entityPattern),
 	}
 	if a.self, err = client.identify(ctx); err != nil {
 		return nil, err
@@ -190,7 +186,8 @@ func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 	if cfg.ApplicationID != "" && cfg.ApplicationID != a.self.App {
 		return nil, fmt.Errorf("%w: discord.application_id is %s, but the token is that of application %s", ErrRefused, cfg.ApplicationID, a.self.App)
 	}
-	client.refused = a.checkToken
+	a.token = chat.NewTokenWatch("Discord", callTimeout, a.log, a.tokenRefused)
+	client.refused = a.token.Look
 	a.people = newPeople(client)
 	a.routers()
 	return a, nil
@@ -242,7 +239,7 @@ func (a *App) Run(ctx context.Context) error {
 	a.wg.Go(func() { a.registerAll(ctx) })
 	a.wg.Go(func() {
 		select {
-		case err := <-a.invalid:
+		case err := <-a.token.Refused():
 			cancel(err)
 		case <-a.closing:
 		}
@@ -256,30 +253,14 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// checkPause is the time between two looks whether the token is still valid.
-const checkPause = 10 * time.Second
-
-// checkToken asks Discord whether the token is still valid, because a call was
-// refused as if it were not. One that was reset ends [App.Run]: without it nothing
-// works, and refused calls count towards a ban.
-func (a *App) checkToken() {
-	last, now := a.checked.Load(), time.Now().UnixNano()
-	if now-last < int64(checkPause) || !a.checked.CompareAndSwap(last, now) {
-		return
+// tokenRefused asks Discord who the bot's token speaks for. The error says that it is not
+// valid any more.
+func (a *App) tokenRefused(ctx context.Context) error {
+	_, err := a.api.identify(ctx)
+	if errors.Is(err, ErrRefused) {
+		return err
 	}
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-		defer cancel()
-		_, err := a.api.identify(ctx)
-		if !errors.Is(err, ErrRefused) {
-			return
-		}
-		a.log.Error("Discord does not take the bot's token any more", telemetry.KeyError, err)
-		select {
-		case a.invalid <- err:
-		default: // it is known already
-		}
-	}()
+	return nil
 }
 
 // thread is a thread, or a channel when it has no ID, of a guild.

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/slack-go/slack"
@@ -157,10 +156,7 @@ type App struct {
 	// waiting are the events that wait for another try, retries how many.
 	waiting *memory[string, bool]
 	retries chan struct{}
-	// invalid is given the error that says that the bot's token is no longer valid,
-	// checked is when Slack was last asked whether it is.
-	invalid chan error
-	checked atomic.Int64
+	token   *chat.TokenWatch
 	// closing is closed when the app ends.
 	closing chan struct{}
 	wg      sync.WaitGroup
@@ -191,14 +187,15 @@ func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 	a := &App{
 		cfg: cfg, dep: dep, api: newAPI(cfg, dep.HTTP), log: dep.Log.With(telemetry.KeyPlatform, workflows.PlatformSlack),
 		taken: newMemory[string, bool](), roots: newMemory[string, bool](), opened: newMemory[string, bool](), members: newMemory[string, bool](), answers: newMemory[string, string](), shared: newMemory[string, map[string]bool](),
-		waiting: newMemory[string, bool](), retries: make(chan struct{}, maxWaiting), invalid: make(chan error, 1), closing: make(chan struct{}),
+		waiting: newMemory[string, bool](), retries: make(chan struct{}, maxWaiting), closing: make(chan struct{}),
 	}
 	id, _, err := a.api.identify(ctx)
 	if err != nil {
 		return nil, err
 	}
 	a.self = id
-	a.api.gate.refused = a.checkToken
+	a.token = chat.NewTokenWatch("Slack", callTimeout, a.log, a.tokenRefused)
+	a.api.gate.refused = a.token.Look
 	a.agents = newAgents(a)
 	a.people = newPeople(a.api, id)
 	a.reader = a.newReader()
@@ -264,7 +261,7 @@ func (a *App) Run(ctx context.Context) error {
 	beside.Go(func() { a.agents.run(actx) })
 	beside.Go(func() {
 		select {
-		case err := <-a.invalid:
+		case err := <-a.token.Refused():
 			cancel(err)
 		case <-actx.Done():
 		}
@@ -280,30 +277,14 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// checkPause is the time between two looks whether the token is still valid.
-const checkPause = 10 * time.Second
-
-// checkToken asks Slack whether the bot's token is still valid, because a call was
-// refused as if it were not. One that was revoked ends [App.Run]: without it nothing
-// works, and every further call is one too many.
-func (a *App) checkToken() {
-	last, now := a.checked.Load(), time.Now().UnixNano()
-	if now-last < int64(checkPause) || !a.checked.CompareAndSwap(last, now) {
-		return
+// tokenRefused asks Slack who the bot's token speaks for. The error says that it is not
+// valid any more.
+func (a *App) tokenRefused(ctx context.Context) error {
+	_, _, err := a.api.identify(ctx)
+	if errors.Is(err, ErrRefused) {
+		return err
 	}
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-		defer cancel()
-		_, _, err := a.api.identify(ctx)
-		if !errors.Is(err, ErrRefused) {
-			return
-		}
-		a.log.Error("Slack does not take the bot's token any more", telemetry.KeyError, err)
-		select {
-		case a.invalid <- err:
-		default: // it is known already
-		}
-	}()
+	return nil
 }
 
 // thread is a thread of the installation.

@@ -100,6 +100,9 @@ func (a *App) signed(next func(http.ResponseWriter, *http.Request, []byte)) http
 // replay.
 const maxSkew = 5 * time.Minute
 
+// clockPause is the time between two questions what Slack's clock says.
+const clockPause = 10 * time.Second
+
 // verify checks a request's signature (docs.slack.dev/authentication/verifying-requests-from-slack).
 // How old it is, is a question of Slack's clock: this machine's may be wrong.
 func (a *App) verify(r *http.Request, body []byte) error {
@@ -127,7 +130,7 @@ func (a *App) verify(r *http.Request, body []byte) error {
 		return nil
 	}
 	// What is known of Slack's clock may be older than the last change of this machine's.
-	if a.taken.first("clock/"+time.Now().Truncate(checkPause).String(), true) {
+	if a.taken.first("clock/"+time.Now().Truncate(clockPause).String(), true) {
 		ctx, cancel := context.WithTimeout(r.Context(), answerHTTP/2)
 		defer cancel()
 		_, _, err = a.api.identify(ctx)
