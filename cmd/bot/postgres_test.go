@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -18,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/countersign/countersign/internal/chat/chattest/discordfake"
+	"github.com/countersign/countersign/internal/ports"
 )
 
 // postgresPrograms finds the directory of PostgreSQL's own programs: Debian has
@@ -84,19 +83,12 @@ func startPostgres(t *testing.T) string {
 	return "postgres://temporal@127.0.0.1:" + port + "?sslmode=disable"
 }
 
-// freePort is one that nothing listens on now, and that the system gives to no
-// outgoing connection.
+// freePort is one that stays free when a process of the test's has died.
 func freePort(t *testing.T) string {
 	t.Helper()
-	for range 200 {
-		port := strconv.Itoa(20_000 + rand.IntN(12_000))
-		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			require.NoError(t, l.Close())
-			return port
-		}
-	}
-	require.FailNow(t, "no port is free")
-	return ""
+	port, err := ports.Free()
+	require.NoError(t, err)
+	return strconv.Itoa(port)
 }
 
 // Two bots and two workers on Temporal on PostgreSQL: a task, an approval, and in

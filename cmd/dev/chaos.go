@@ -17,7 +17,7 @@ import (
 
 	"github.com/countersign/countersign/cmd/dev/internal/chaos"
 	"github.com/countersign/countersign/cmd/internal/process"
-	"github.com/countersign/countersign/internal/devserver"
+	"github.com/countersign/countersign/internal/ports"
 )
 
 // chaosCmd kills parts of an installation while people use it, and checks what
@@ -59,7 +59,7 @@ func (c *chaosCmd) Run(ctx context.Context, e *process.Env) error {
 		_, _ = fmt.Fprintf(e.Stderr, format+"\n", args...)
 	}}
 	o.Say("chaos: seed %d for %v in %s", c.Seed, c.For, dir)
-	if o.Port, err = devserver.FreePort(); err != nil {
+	if o.Port, err = ports.Free(); err != nil {
 		return err
 	}
 	if o.Programs, err = c.programs(ctx, dir); err != nil {

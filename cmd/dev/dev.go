@@ -21,6 +21,7 @@ import (
 	"github.com/countersign/countersign/internal/config/datadir"
 	"github.com/countersign/countersign/internal/devserver"
 	"github.com/countersign/countersign/internal/devserver/webui"
+	"github.com/countersign/countersign/internal/ports"
 )
 
 // closeWithin bounds how long a stopping cmd/dev waits for open pages of the
@@ -151,7 +152,7 @@ func (d *dev) startWebUI(context.Context) error {
 		s, err = webui.Start(o)
 	}
 	if o.Port == 0 || errors.Is(err, webui.ErrPortTaken) {
-		if o.Port, err = devserver.FreePort(); err != nil {
+		if o.Port, err = ports.Free(); err != nil {
 			return err
 		}
 		s, err = webui.Start(o)
@@ -187,7 +188,7 @@ func (d *dev) choosePort() error {
 		return fmt.Errorf("web.listen: %w", err)
 	}
 	if port == "0" {
-		free, err := devserver.FreePort()
+		free, err := ports.Free()
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ const module = "github.com/countersign/countersign"
 // layers are the rooms, from those that everybody may import upwards. A package
 // imports packages of lower layers and of its own room, nothing else of ours.
 var layers = [][]string{
-	{"internal/mask", "internal/picture"},
+	{"internal/mask", "internal/picture", "internal/ports"},
 	{"internal/telemetry", "internal/manifest"},
 	{"internal/blob", "internal/audit", "internal/config"},
 	{"internal/policy"},

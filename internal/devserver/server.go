@@ -16,8 +16,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -32,14 +30,12 @@ import (
 	"go.temporal.io/server/common/primitives"
 	"go.temporal.io/server/temporal"
 
+	"github.com/countersign/countersign/internal/ports"
 	"github.com/countersign/countersign/internal/telemetry"
 )
 
 // DefaultNamespace is registered when [Options] name none.
 const DefaultNamespace = "default"
-
-// host is the only address that the server listens on.
-const host = "127.0.0.1"
 
 // readyPoll is how often a starting server is asked whether it answers.
 const readyPoll = 20 * time.Millisecond
@@ -78,7 +74,7 @@ type Options struct {
 }
 
 // ErrPortTaken is returned when Options.FrontendPort is in use.
-var ErrPortTaken = errors.New("port is taken")
+var ErrPortTaken = ports.ErrTaken
 
 // Server is a running server.
 type Server struct {
@@ -93,15 +89,15 @@ type Server struct {
 // bounds the start only. Stop it when done.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	o = withDefaults(o)
-	ports, release, err := freePorts(len(temporal.DefaultServices), o.FrontendPort)
+	taken, release, err := ports.Take(len(temporal.DefaultServices), o.FrontendPort)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	s := &Server{address: address(ports[0]), namespaces: o.Namespaces, log: o.Log, stopping: new(atomic.Bool)}
+	s := &Server{address: ports.Address(taken[0]), namespaces: o.Namespaces, log: o.Log, stopping: new(atomic.Bool)}
 	ready := new(atomic.Bool)
 	out := logger{out: o.Log.With(telemetry.KeyComponent, "temporal"), ready: ready, stopping: s.stopping}
-	cfg, err := serverConfig(o, ports)
+	cfg, err := serverConfig(o, taken)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +105,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	release() // the server listens itself
-	s.inner, err = temporal.NewServer(serverOptions(o, cfg, ports, out)...)
+	s.inner, err = temporal.NewServer(serverOptions(o, cfg, taken, out)...)
 	if err != nil {
 		return nil, fmt.Errorf("making the embedded Temporal server: %w", err)
 	}
@@ -215,8 +211,8 @@ func awaitNamespace(ctx context.Context, c client.Client, namespace string) erro
 
 // serverConfig is the server's static configuration: one shard, one store (two in
 // PostgreSQL), all services on loopback.
-func serverConfig(o Options, ports []int) (*config.Config, error) {
-	frontend := address(ports[0])
+func serverConfig(o Options, taken []int) (*config.Config, error) {
+	frontend := ports.Address(taken[0])
 	stores, listing := map[string]config.DataStore{storeName: {SQL: storeConfig(o)}}, storeName
 	if o.DatabaseURL != "" {
 		var err error
@@ -226,7 +222,7 @@ func serverConfig(o Options, ports []int) (*config.Config, error) {
 		listing = visibilityStore
 	}
 	cfg := &config.Config{
-		Global: config.Global{Membership: config.Membership{MaxJoinDuration: 30 * time.Second, BroadcastAddress: host}},
+		Global: config.Global{Membership: config.Membership{MaxJoinDuration: 30 * time.Second, BroadcastAddress: ports.Host}},
 		Persistence: config.Persistence{
 			DefaultStore: storeName, VisibilityStore: listing, NumHistoryShards: 1, DataStores: stores,
 		},
@@ -244,15 +240,15 @@ func serverConfig(o Options, ports []int) (*config.Config, error) {
 		}},
 	}
 	for i, name := range temporal.DefaultServices {
-		cfg.Services[name] = config.Service{RPC: config.RPC{GRPCPort: ports[i], BindOnIP: host}}
+		cfg.Services[name] = config.Service{RPC: config.RPC{GRPCPort: taken[i], BindOnIP: ports.Host}}
 	}
 	return cfg, nil
 }
 
-func serverOptions(o Options, cfg *config.Config, ports []int, out logger) []temporal.ServerOption {
+func serverOptions(o Options, cfg *config.Config, taken []int, out logger) []temporal.ServerOption {
 	hosts := map[primitives.ServiceName]static.Hosts{}
 	for i, name := range temporal.DefaultServices {
-		hosts[primitives.ServiceName(name)] = static.Hosts{All: []string{address(ports[i])}, Self: address(ports[i])}
+		hosts[primitives.ServiceName(name)] = static.Hosts{All: []string{ports.Address(taken[i])}, Self: ports.Address(taken[i])}
 	}
 	return []temporal.ServerOption{
 		temporal.WithConfig(cfg),
@@ -265,5 +261,3 @@ func serverOptions(o Options, cfg *config.Config, ports []int, out logger) []tem
 		temporal.WithDynamicConfigClient(dynamicSettings(o)),
 	}
 }
-
-func address(port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

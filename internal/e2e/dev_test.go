@@ -2,8 +2,6 @@ package e2e_test
 
 import (
 	"encoding/json"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/countersign/countersign/internal/ports"
 )
 
 // published is dev.json.
@@ -160,17 +160,10 @@ func (d *dev) inProject(t testing.TB, name string) string {
 
 func lines(s string) []string { return strings.Split(strings.TrimRight(s, "\n"), "\n") }
 
-// freePort is one that nothing listens on now, and that the system gives to no
-// outgoing connection: it is still free when a process of the test's has died.
+// freePort is one that stays free when a process of the test's has died.
 func freePort(t testing.TB) string {
 	t.Helper()
-	for range 200 {
-		port := strconv.Itoa(20_000 + rand.IntN(12_000))
-		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			require.NoError(t, l.Close())
-			return port
-		}
-	}
-	require.FailNow(t, "no port is free")
-	return ""
+	port, err := ports.Free()
+	require.NoError(t, err)
+	return strconv.Itoa(port)
 }

@@ -1,12 +1,21 @@
-package devserver
+// Package ports finds ports of loopback that stay free: what is started later is told
+// its port's number, and what is started again finds it there.
+package ports
 
 import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strconv"
 	"syscall"
 )
+
+// Host is where all ports here are.
+const Host = "127.0.0.1"
+
+// ErrTaken is returned when the port that was asked for is in use.
+var ErrTaken = errors.New("port is taken")
 
 // Ports are chosen at random between these: below what Linux (32768), macOS and
 // Windows (49152) give to outgoing connections. The server takes numbers, not
@@ -21,10 +30,10 @@ const (
 // portTries bounds the search for a free port.
 const portTries = 200
 
-// freePorts takes n different free ports, the first of which is first unless that
+// Take takes n different free ports, the first of which is first unless that
 // is 0. They are taken from everybody else until release is called, so that two
 // servers that start at the same time do not get the same.
-func freePorts(n, first int) (ports []int, release func(), err error) {
+func Take(n, first int) (ports []int, release func(), err error) {
 	var held []net.Listener
 	release = func() {
 		for _, l := range held {
@@ -32,7 +41,7 @@ func freePorts(n, first int) (ports []int, release func(), err error) {
 		}
 	}
 	take := func(port int) error {
-		l, err := net.Listen("tcp", address(port))
+		l, err := net.Listen("tcp", Address(port))
 		if err != nil {
 			return err
 		}
@@ -42,10 +51,10 @@ func freePorts(n, first int) (ports []int, release func(), err error) {
 	if first != 0 {
 		err := take(first)
 		if errors.Is(err, syscall.EADDRINUSE) {
-			err = ErrPortTaken
+			err = ErrTaken
 		}
 		if err != nil {
-			return nil, release, fmt.Errorf("listening on %s: %w", address(first), err)
+			return nil, release, fmt.Errorf("listening on %s: %w", Address(first), err)
 		}
 	}
 	for range portTries {
@@ -55,17 +64,20 @@ func freePorts(n, first int) (ports []int, release func(), err error) {
 		_ = take(lowestPort + rand.IntN(highestPort-lowestPort)) // then another one
 	}
 	release()
-	return nil, release, fmt.Errorf("no %d free ports between %d and %d on %s", n, lowestPort, highestPort, host)
+	return nil, release, fmt.Errorf("no %d free ports between %d and %d on %s", n, lowestPort, highestPort, Host)
 }
 
-// FreePort returns a port of loopback that is free and that the system does not
+// Free returns a port of loopback that is free and that the system does not
 // give to outgoing connections, so that it is likely still free after a
 // restart.
-func FreePort() (int, error) {
-	ports, release, err := freePorts(1, 0)
+func Free() (int, error) {
+	ports, release, err := Take(1, 0)
 	if err != nil {
 		return 0, err
 	}
 	release()
 	return ports[0], nil
 }
+
+// Address is a port of [Host] as one listens on it.
+func Address(port int) string { return net.JoinHostPort(Host, strconv.Itoa(port)) }
