@@ -2,11 +2,8 @@ package chat
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"time"
-
-	"github.com/countersign/countersign/internal/telemetry"
 )
 
 // tokenPause is the time between two looks whether a bot's token is still valid.
@@ -15,20 +12,17 @@ const tokenPause = 10 * time.Second
 // TokenWatch finds out that a platform does not take the bot's token any more. Without
 // it nothing works, and every further call is one too many: the adapter's Run ends.
 type TokenWatch struct {
-	platform string
-	within   time.Duration
-	log      *slog.Logger
-	ask      func(context.Context) error
+	within time.Duration
+	ask    func(context.Context) error
 
 	asked   atomic.Int64
 	refused chan error
 }
 
-// NewTokenWatch watches over a token of a platform, which is named as people know it.
-// Ask looks, within so long: its error says that the token is not valid; what else goes
-// wrong is none.
-func NewTokenWatch(platform string, within time.Duration, log *slog.Logger, ask func(context.Context) error) *TokenWatch {
-	return &TokenWatch{platform: platform, within: within, log: log, ask: ask, refused: make(chan error, 1)}
+// NewTokenWatch watches over a token. Ask looks, within so long: its error says that
+// the token is not valid; what else goes wrong is none.
+func NewTokenWatch(within time.Duration, ask func(context.Context) error) *TokenWatch {
+	return &TokenWatch{within: within, ask: ask, refused: make(chan error, 1)}
 }
 
 // Look asks whether the token is still valid, beside its caller, because a call was
@@ -45,7 +39,6 @@ func (w *TokenWatch) Look() {
 		if err == nil {
 			return
 		}
-		w.log.Error(w.platform+" does not take the bot's token any more", telemetry.KeyError, err)
 		select {
 		case w.refused <- err:
 		default: // it is known already

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,11 +56,17 @@ type App struct {
 	web    *web.Server
 	cancel context.CancelFunc
 	run    sync.WaitGroup
-	queues []worker.Worker
 	failed chan error
+	// services is how many chat services there are, the web chat among them.
+	services int
+
+	mu     sync.Mutex
+	queues []worker.Worker
+	// lost are the errors of chat services that refuse the bot.
+	lost []error
 }
 
-// Start serves the chat services until Stop.
+// Start serves the chat services until Stop. It waits for none of them but the web chat.
 func Start(ctx context.Context, o Options) (*App, error) {
 	a := &App{Options: o, failed: make(chan error, 4)}
 	if err := a.start(ctx); err != nil {
@@ -77,27 +84,25 @@ func (a *App) start(ctx context.Context) error {
 	sessions.Namespace = a.Config.Temporal.Namespace
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.cancel = cancel
-	served := false
+	var services []service
+	if a.Config.Slack.BotToken.IsSet() {
+		services = append(services, a.slackService(sessions))
+	}
+	if a.Config.Discord.Token.IsSet() {
+		services = append(services, a.discordService(sessions))
+	}
+	a.services = len(services)
 	if a.Dev || len(a.Config.Web.Tokens) > 0 {
 		if err := a.startWeb(run, sessions); err != nil {
 			return err
 		}
-		served = true
+		a.services++
 	}
-	if a.Config.Slack.BotToken.IsSet() {
-		if err := a.startSlack(ctx, run, sessions); err != nil {
-			return err
-		}
-		served = true
-	}
-	if a.Config.Discord.Token.IsSet() {
-		if err := a.startDiscord(ctx, run, sessions); err != nil {
-			return err
-		}
-		served = true
-	}
-	if !served {
+	if a.services == 0 {
 		return errors.New("no chat service is set up: set slack.bot_token, discord.token, or web.tokens for the browser chat (cmd/dev serves it without)")
+	}
+	for _, s := range services {
+		a.host(run, sessions, s)
 	}
 	return nil
 }
@@ -119,7 +124,7 @@ func (a *App) startWeb(run context.Context, sessions *control.Client) error {
 	}
 	delivery := &chat.Delivery{Poster: a.web.Poster(), Views: sessions, Blobs: a.store, Mask: a.Config.Mask(), Log: a.Log}
 	thread := workflows.Thread{Platform: workflows.PlatformWeb, Team: workflows.WebTeam}
-	if err := a.serve(thread.PostQueue(), webPolls, delivery); err != nil {
+	if _, err := a.serve(thread.PostQueue(), webPolls, delivery); err != nil {
 		return errors.Join(err, a.web.Close())
 	}
 	a.run.Go(func() {
@@ -143,23 +148,25 @@ func (a *App) allow(sessions *control.Client) func(context.Context, workflows.Ac
 	return (&chat.Authority{Approvers: chat.InSet(named), Named: named, Rules: rules, Sessions: sessions, Style: chat.PlainStyle(time.UTC)}).Allow
 }
 
-// serve polls one chat queue.
-func (a *App) serve(queue string, polls int, delivery *chat.Delivery) error {
-	w := worker.New(a.Client, queue, worker.Options{
+// serve polls one chat queue, until the bot stops or the worker is stopped before.
+func (a *App) serve(name string, polls int, delivery *chat.Delivery) (worker.Worker, error) {
+	w := newQueue(worker.New(a.Client, name, worker.Options{
 		DisableWorkflowWorker:            true,
 		MaxConcurrentActivityTaskPollers: polls,
 		MaxHeartbeatThrottleInterval:     heartbeatThrottle,
 		DefaultHeartbeatThrottleInterval: heartbeatThrottle,
 		WorkerStopTimeout:                a.Config.Drain.Within,
 		Interceptors:                     []interceptor.WorkerInterceptor{process.Drain(a.Config.Drain.Within / 2)},
-		OnFatalError:                     func(err error) { a.fail(fmt.Errorf("queue %s: %w", queue, err)) },
-	})
+		OnFatalError:                     func(err error) { a.fail(fmt.Errorf("queue %s: %w", name, err)) },
+	}))
 	w.RegisterActivity(delivery)
 	if err := w.Start(); err != nil {
-		return fmt.Errorf("serving queue %s: %w", queue, err)
+		return nil, fmt.Errorf("serving queue %s: %w", name, err)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.queues = append(a.queues, w)
-	return nil
+	return w, nil
 }
 
 func (a *App) fail(err error) {
@@ -180,6 +187,14 @@ func backends(c *config.Config) []web.Backend {
 	return out
 }
 
+func (a *App) backendNames() []string {
+	var names []string
+	for _, b := range backends(a.Config) {
+		names = append(names, b.Name)
+	}
+	return names
+}
+
 // WebURL is the web chat's base address, empty when it is not served.
 func (a *App) WebURL() string {
 	if a.web == nil {
@@ -197,13 +212,17 @@ func (a *App) Link() string {
 	return a.web.Link()
 }
 
-// Failed gives the error after which the bot serves no longer.
+// Failed gives the error after which the bot serves no longer. A chat service that
+// refuses it is one only when no other is left.
 func (a *App) Failed() <-chan error { return a.failed }
 
 // Stop ends the bot. Nothing is lost: what it had not finished another one
 // takes up.
 func (a *App) Stop() error {
-	process.StopAll(a.queues)
+	a.mu.Lock()
+	queues := slices.Clone(a.queues)
+	a.mu.Unlock()
+	process.StopAll(queues)
 	if a.cancel != nil {
 		a.cancel()
 	}

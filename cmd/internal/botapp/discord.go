@@ -2,15 +2,10 @@ package botapp
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
-	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/chat/discord"
 	"github.com/countersign/countersign/internal/config"
 	"github.com/countersign/countersign/internal/control"
-	"github.com/countersign/countersign/internal/telemetry"
 )
 
 // DiscordConfig is the adapter's configuration by the settings.
@@ -23,42 +18,18 @@ func DiscordConfig(c *config.Config) discord.Config {
 	}
 }
 
-func (a *App) startDiscord(ctx, run context.Context, sessions *control.Client) error {
-	var names []string
-	for _, b := range backends(a.Config) {
-		names = append(names, b.Name)
+func (a *App) discordService(sessions *control.Client) service {
+	deps := discord.Deps{
+		Sessions: sessions, Views: sessions, Blobs: a.store, Backends: a.backendNames(), Workspaces: a.Config.Workspaces.Names(),
+		Allow: a.allow(sessions), Mask: a.Config.Mask(), Outputs: a.outputs, Log: a.Log,
 	}
-	app, err := a.connectDiscord(ctx, discord.Deps{
-		Sessions: sessions, Views: sessions, Blobs: a.store, Backends: names, Workspaces: a.Config.Workspaces.Names(), Allow: a.allow(sessions), Mask: a.Config.Mask(), Outputs: a.outputs, Log: a.Log,
-	})
-	if err != nil {
-		return err
-	}
-	a.pace(ctx, sessions, app.Queue(), control.Pace{Queue: discord.CallsPerSecond, PerKey: discord.CallsPerSession})
-	delivery := &chat.Delivery{Poster: app.Poster(), Views: sessions, Blobs: a.store, Mask: a.Config.Mask(), Log: a.Log}
-	if err := a.serve(app.Queue(), 1, delivery); err != nil {
-		return err
-	}
-	a.run.Go(func() {
-		if err := app.Run(run); err != nil {
-			a.fail(fmt.Errorf("discord: %w", err))
-		}
-	})
-	return nil
-}
-
-// connectDiscord tries until Discord answers, or refuses.
-func (a *App) connectDiscord(ctx context.Context, deps discord.Deps) (*discord.App, error) {
-	for {
+	connect := func(ctx context.Context) (connection, error) {
 		app, err := discord.Connect(ctx, DiscordConfig(a.Config), deps)
-		if err == nil || errors.Is(err, discord.ErrRefused) {
-			return app, err
+		if err != nil {
+			return connection{}, err
 		}
-		a.Log.Warn("Discord does not answer yet", telemetry.KeyError, err)
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(connectRetry):
-		}
+		pace := control.Pace{Queue: discord.CallsPerSecond, PerKey: discord.CallsPerSession}
+		return connection{poster: app.Poster(), run: app.Run, queues: []pacedQueue{{app.Queue(), pace}}}, nil
 	}
+	return service{name: "Discord", connect: connect, refused: discord.ErrRefused}
 }

@@ -48,12 +48,22 @@ type paced struct {
 	// app is the newest bot; stop stops the first.
 	app  *botapp.App
 	stop func()
+	log  *slog.Logger
 }
 
 // startPaced starts it all; the bot has settings beside those for Slack.
 func startPaced(t *testing.T, settings ...string) *paced {
 	t.Helper()
-	w := &paced{t: t, env: devservertest.New(t), fake: slackfake.New(slackfake.Options{}), agent: &agent{busy: map[string]bool{}}}
+	w := newPaced(t)
+	w.stop = w.bot(t, settings...)
+	w.until("the bot is connected", func() bool { return w.fake.Connections() == 2 })
+	return w
+}
+
+// newPaced is all but the bot.
+func newPaced(t *testing.T) *paced {
+	t.Helper()
+	w := &paced{t: t, env: devservertest.New(t), fake: slackfake.New(slackfake.Options{}), agent: &agent{busy: map[string]bool{}}, log: slog.New(slog.DiscardHandler)}
 	t.Cleanup(w.fake.Close)
 	members := []string{slackfake.BotUser, ada, grace}
 	for n := range busySessions / busyPer {
@@ -63,8 +73,6 @@ func startPaced(t *testing.T, settings ...string) *paced {
 		w.fake.AddChannel(slackfake.Channel{ID: quietChannel(n), Name: "quiet", Members: members})
 	}
 	w.agent.serve(t, w.env)
-	w.stop = w.bot(t, settings...)
-	w.until("the bot is connected", func() bool { return w.fake.Connections() == 2 })
 	return w
 }
 
@@ -79,7 +87,7 @@ func (w *paced) bot(t *testing.T, settings ...string) (stop func()) {
 		"TEMPORAL_ADDRESS="+w.env.Address, "TEMPORAL_NAMESPACE="+w.env.Namespace,
 	)})
 	require.NoError(t, err)
-	bot, err := botapp.Start(t.Context(), botapp.Options{Config: c, Client: w.env.Client, Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	bot, err := botapp.Start(t.Context(), botapp.Options{Config: c, Client: w.env.Client, Dir: dir, Log: w.log})
 	require.NoError(t, err)
 	w.app, stop = bot, sync.OnceFunc(func() { require.NoError(t, bot.Stop()) })
 	t.Cleanup(stop)

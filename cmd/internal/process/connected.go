@@ -73,7 +73,7 @@ func (f Flags) Connected(
 func started(ctx context.Context, log *slog.Logger, start func(context.Context) (Service, error)) (Service, error) {
 	for {
 		service, err := start(ctx)
-		if err == nil || !away(err) {
+		if err == nil || !Away(err) {
 			return service, err
 		}
 		log.Warn("Temporal went away during the start", telemetry.KeyError, err)
@@ -85,8 +85,8 @@ func started(ctx context.Context, log *slog.Logger, start func(context.Context) 
 	}
 }
 
-// away reports an error by which Temporal was not reached: it comes back.
-func away(err error) bool {
+// Away reports an error by which Temporal was not reached: it comes back.
+func Away(err error) bool {
 	var unavailable *serviceerror.Unavailable
 	var late *serviceerror.DeadlineExceeded
 	return errors.As(err, &unavailable) || errors.As(err, &late) || errors.Is(err, context.DeadlineExceeded)

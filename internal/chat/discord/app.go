@@ -186,7 +186,7 @@ func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 	if cfg.ApplicationID != "" && cfg.ApplicationID != a.self.App {
 		return nil, fmt.Errorf("%w: discord.application_id is %s, but the token is that of application %s", ErrRefused, cfg.ApplicationID, a.self.App)
 	}
-	a.token = chat.NewTokenWatch("Discord", callTimeout, a.log, a.tokenRefused)
+	a.token = chat.NewTokenWatch(callTimeout, a.tokenRefused)
 	client.refused = a.token.Look
 	a.people = newPeople(client)
 	a.routers()

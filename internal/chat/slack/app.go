@@ -194,7 +194,7 @@ func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 		return nil, err
 	}
 	a.self = id
-	a.token = chat.NewTokenWatch("Slack", callTimeout, a.log, a.tokenRefused)
+	a.token = chat.NewTokenWatch(callTimeout, a.tokenRefused)
 	a.api.gate.refused = a.token.Look
 	a.agents = newAgents(a)
 	a.people = newPeople(a.api, id)
