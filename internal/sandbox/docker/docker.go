@@ -13,6 +13,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -287,6 +288,9 @@ func (b *Backend) busy(name string) bool {
 
 func (b *Backend) open(ctx context.Context, name string, spec sandbox.Spec) (*session, error) {
 	if err := b.checkGone(ctx, name); err != nil {
+		if errors.Is(err, sandbox.ErrGone) { // its removal may have been cut short
+			err = cmp.Or(b.remove(ctx, name, name), err)
+		}
 		return nil, err
 	}
 	c, err := b.api.ContainerInspect(ctx, name)

@@ -3,6 +3,8 @@ package docker_test
 import (
 	"testing"
 
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/volume"
 	"github.com/stretchr/testify/require"
 
 	"github.com/countersign/countersign/internal/sandbox"
@@ -35,4 +37,31 @@ func TestSweepRemovesWhatDeadWorkersLeftHalfMade(t *testing.T) {
 	require.Empty(t, dead.volumes(t))
 	_, err = api.ContainerInspect(t.Context(), c.ID)
 	require.Error(t, err)
+}
+
+// A removal that was cut short between the word that the sandbox is destroyed and the
+// end of it, as by the engine's end, goes on when it is asked for again.
+func TestARemovalCutShortGoesOn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	_, err := r.Open(t.Context(), sandbox.Spec{ID: "left", Generation: 2})
+	require.NoError(t, err)
+	c := r.container(t)
+	api := newClient(t, r.host)
+	_, err = api.VolumeCreate(t.Context(), volume.CreateOptions{Name: c.Config.Labels["countersign.sandbox"] + ".gone", Labels: map[string]string{
+		"countersign.owner": r.owner, "countersign.sandbox": c.Config.Labels["countersign.sandbox"], "countersign.part": "gone",
+	}})
+	require.NoError(t, err)
+	next := rigOn(t, r.host, func(c *docker.Config) { c.Owner = r.owner })
+	_, err = next.Open(t.Context(), sandbox.Spec{ID: "left", Generation: 2, Existing: true})
+	require.ErrorIs(t, err, sandbox.ErrGone)
+	boxes, err := next.Boxes(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, boxes)
+	list, err := api.ContainerList(t.Context(), container.ListOptions{All: true})
+	require.NoError(t, err)
+	for _, other := range list {
+		require.NotEqual(t, c.ID, other.ID)
+	}
+	require.Empty(t, r.volumes(t))
 }

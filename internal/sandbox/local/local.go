@@ -233,6 +233,9 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Session,
 // present tells whether the sandbox is there.
 func (b *Backend) present(name string, spec sandbox.Spec) (bool, error) {
 	if _, err := os.Lstat(filepath.Join(b.dir, name+goneSuffix)); err == nil {
+		if err := b.discard(name); err != nil {
+			return false, fmt.Errorf("destroying the sandbox: %w", err)
+		}
 		return false, fmt.Errorf("%w: it was destroyed", sandbox.ErrGone)
 	}
 	data, err := os.ReadFile(filepath.Join(b.dir, name, recordFile))
@@ -250,6 +253,25 @@ func (b *Backend) present(name string, spec sandbox.Spec) (bool, error) {
 		return false, fmt.Errorf("%w: its record names %q", sandbox.ErrGone, r.ID)
 	}
 	return true, nil
+}
+
+// discard removes what is left of a sandbox in which nothing runs any more, also what
+// an earlier try has left.
+func (b *Backend) discard(name string) error {
+	dir := filepath.Join(b.dir, name)
+	if err := os.Rename(dir, dir+trashMark+random()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	entries, err := os.ReadDir(b.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), name+trashMark) {
+			err = errors.Join(err, removeSandbox(filepath.Join(b.dir, e.Name())))
+		}
+	}
+	return err
 }
 
 // removed tells whether the directory of all sandboxes was removed, for good: one that

@@ -137,14 +137,7 @@ func (s *session) remove(ctx context.Context, leaveWord bool) error {
 			return fmt.Errorf("destroying the sandbox: %w", err)
 		}
 	}
-	trash := s.dir + trashMark + random()
-	if err := os.Rename(s.dir, trash); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return fmt.Errorf("destroying the sandbox: %w", err)
-	}
-	if err := removeSandbox(trash); err != nil {
+	if err := s.b.discard(s.name); err != nil {
 		return fmt.Errorf("destroying the sandbox: %w", err)
 	}
 	return nil
