@@ -59,8 +59,7 @@ func (a *App) restore(ctx context.Context, channel string) {
 	}
 }
 
-// takenBack tells a session that works, or is about to. To one that is at rest the
-// message was answered: a turn about its deletion would help nobody.
+// takenBack tells the session that was given a message that it was deleted.
 func (a *App) takenBack(ctx context.Context, channel, id string) {
 	was, ok := a.taken.get(channel+"/"+id+"/", deletedFor)
 	if !ok || was.thread.ID == "" || !a.taken.first(channel+"/"+id+"/"+workflows.DeletedAt, taken{}) {
@@ -68,15 +67,7 @@ func (a *App) takenBack(ctx context.Context, channel, id string) {
 	}
 	ctx, cancel := limit(ctx, outcomeWithin)
 	defer cancel()
-	st, err := a.dep.Sessions.TurnState(ctx, was.thread.WorkflowID())
-	if err == nil && st.Turn == nil && st.Queued == 0 {
-		return
-	}
-	_, err = a.reply.Message(ctx, chat.Event{
-		ID: id, EditedAt: workflows.DeletedAt, Thread: was.thread, By: was.by, At: time.Now(),
-		Text: "(This message was deleted by its writer or a moderator; it counts no more: “" + was.text + "”)",
-	})
-	if err != nil {
+	if err := a.reply.TakenBack(ctx, chat.Event{ID: id, Thread: was.thread, By: was.by, Text: was.text}); err != nil {
 		a.log.Info("A deleted message's session was not told", telemetry.KeyMessageID, id, telemetry.KeyError, err)
 	}
 }

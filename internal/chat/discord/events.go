@@ -313,20 +313,15 @@ func (a *App) given(ev chat.Event, reply chat.Reply, err error) taken {
 	if err != nil || reply.Text != "" {
 		return taken{}
 	}
-	text := "its files"
-	if strings.TrimSpace(ev.Text) != "" {
-		c, perr := chat.Parse(ev.Text, chat.KnownBackends())
-		if perr != nil || c.Verb != chat.VerbRun {
-			return taken{}
-		}
-		text = c.Task
+	text, ok := chat.Given(ev)
+	if !ok {
+		return taken{}
 	}
 	t := ev.Thread
 	if t.ID == "" {
 		t = reply.Thread
 	}
-	// Backticks would be commands to the offline model.
-	return taken{thread: t, by: ev.By, text: strings.ReplaceAll(chat.Cut(chat.Shown(text), 200), "`", "'")}
+	return taken{thread: t, by: ev.By, text: text}
 }
 
 // say writes a reply into a thread or channel, once.

@@ -26,14 +26,14 @@ type event struct {
 	Channel     string   `json:"channel"`
 	ChannelType string   `json:"channel_type"`
 	Message     *message `json:"message"`          // of message_changed
-	Previous    *message `json:"previous_message"` // of message_changed
+	Previous    *message `json:"previous_message"` // of message_changed and message_deleted
 }
 
 // inbound is one message of a person, new or edited.
 type inbound struct {
 	message
 	channel string
-	// edited is the edit's own time; empty for the original.
+	// edited is the edit's own time, or [workflows.DeletedAt]; empty for the original.
 	edited string
 	// mention is true for app_mention, and so false for the message event that
 	// the same message makes.
@@ -48,6 +48,9 @@ type inbound struct {
 
 // key is the message's own identity; a redelivery has the same.
 func (in inbound) key() string { return in.channel + "/" + in.TS + "/" + in.edited }
+
+// deleted: the message is there no more.
+func (in inbound) deleted() bool { return in.edited == workflows.DeletedAt }
 
 // errTransient: nothing was decided; the event is worth another try.
 var errTransient = errors.New("not taken yet")
@@ -103,7 +106,7 @@ func (a *App) beside(ctx context.Context, env envelope, ack ack) bool {
 		a.stoppedBySlack(ctx, e, ack)
 		return true
 	case "message":
-		if e.Subtype != "message_deleted" {
+		if e.Subtype != "message_deleted" || e.Previous == nil || !a.isOurs(*e.Previous) {
 			return false
 		}
 		ack(nil)
@@ -113,12 +116,9 @@ func (a *App) beside(ctx context.Context, env envelope, ack ack) bool {
 	return false
 }
 
-// deleted looks whether what was deleted is a card that waits for a decision: what its
-// buttons carry names the session.
+// deleted looks whether what was deleted of ours is a card that waits for a decision:
+// what its buttons carry names the session.
 func (a *App) deleted(ctx context.Context, e besideEvent) {
-	if e.Previous == nil || !a.isOurs(*e.Previous) {
-		return
-	}
 	for _, b := range e.Previous.Blocks {
 		var buttons []struct {
 			Value string `json:"value"`
@@ -161,6 +161,13 @@ func (a *App) inbound(env envelope) (inbound, bool) {
 		return inbound{}, false
 	}
 	in := inbound{message: e.message, channel: e.Channel, mention: e.Type == "app_mention", again: env.Attempt > 0, attempt: env.Attempt}
+	if e.gone() {
+		if e.Previous == nil {
+			return in, false
+		}
+		in.message, in.edited = *e.Previous, workflows.DeletedAt
+		return in, a.byPerson(in.message)
+	}
 	if e.Subtype == "message_changed" {
 		if e.Message == nil || !changed(e.Message, e.Previous) {
 			return in, false
@@ -172,6 +179,12 @@ func (a *App) inbound(env envelope) (inbound, bool) {
 		in.edited = in.Edited.TS
 	}
 	return in, a.byPerson(in.message)
+}
+
+// gone reports that a message was deleted. A thread's first one is changed, into what
+// stands in its place while there are replies.
+func (e event) gone() bool {
+	return e.Subtype == "message_deleted" || e.Subtype == "message_changed" && e.Message != nil && e.Message.Subtype == "tombstone"
 }
 
 // changed reports whether a person changed a message's text: a link that was
@@ -230,7 +243,7 @@ func (a *App) take(ctx context.Context, in inbound) error {
 
 // twin reports the message event of a mention that makes an app_mention too.
 func (a *App) twin(in inbound) bool {
-	return !in.mention && !in.again && !isDirect(in.channel) && a.mentions(in.Text)
+	return !in.mention && !in.again && !in.deleted() && !isDirect(in.channel) && a.mentions(in.Text)
 }
 
 // way says what a message is; nil for one that has nothing to do with us.
@@ -238,6 +251,10 @@ func (a *App) way(in inbound) func(context.Context, inbound) error {
 	threaded := in.ThreadTS != "" && in.ThreadTS != in.TS
 	addressed := in.mention || a.mentions(in.Text) || isDirect(in.channel)
 	switch {
+	case in.deleted() && (addressed || threaded && !a.cfg.MentionsOnly):
+		return a.takenBack
+	case in.deleted():
+		return nil
 	case addressed && !threaded && in.edited == "":
 		return a.begin
 	case addressed:
@@ -323,6 +340,27 @@ func (a *App) replied(ctx context.Context, in inbound) error {
 	}
 	reply, err := a.reply.Message(ctx, ev)
 	return a.answer(ctx, in, ev, reply, err)
+}
+
+// takenBack tells the session that was given a message that it was deleted.
+func (a *App) takenBack(ctx context.Context, in inbound) error {
+	ev, err := a.toEvent(ctx, in)
+	if err != nil || ev.By.Bot || ev.Empty() {
+		return err
+	}
+	var ok bool
+	if ev.Text, ok = chat.Given(ev); !ok {
+		return nil
+	}
+	err = a.reply.TakenBack(ctx, ev)
+	var refused *chat.Error
+	if errors.As(err, &refused) && (refused.Kind == chat.KindUnavailable || refused.Kind == chat.KindUnconfirmed) {
+		return fmt.Errorf("%w: %w", errTransient, refused)
+	}
+	if err != nil && (refused == nil || refused.Code != codeIgnored) {
+		a.log.Info("A deleted message's session was not told", telemetry.KeyMessageID, in.TS, telemetry.KeyError, err)
+	}
+	return nil
 }
 
 // answer tells what came of a message, or returns the error that makes Slack
@@ -423,6 +461,9 @@ func (a *App) tryAgain(ctx context.Context, in inbound) {
 			delay = min(2*delay, 30*time.Second)
 		}
 		a.log.Error("Event was given up", telemetry.KeyChannelID, in.channel, telemetry.KeyMessageID, in.TS)
+		if in.deleted() {
+			return // it cannot be sent again
+		}
 		ctx, cancel := context.WithTimeout(ctx, answerWithin)
 		defer cancel()
 		thread := in.ThreadTS

@@ -178,6 +178,69 @@ func TestEditOfTheTask(t *testing.T) {
 	require.Empty(t, w.sessions.Asked("RequestSession"))
 }
 
+// TestDeletions: a session that works, or is about to, is told that a message was
+// deleted, once: a reply, a mention, and the task itself, whose place a tombstone takes.
+func TestDeletions(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	thread := w.session()
+	texts := func() (all []string) {
+		for _, c := range w.sessions.Asked("SendMessage") {
+			all = append(all, c.Arg.(workflows.Message).Text.Text)
+		}
+		return all
+	}
+	gone := func(what string) string {
+		return "(This message was deleted by its writer or a moderator; it counts no more: “" + what + "”)"
+	}
+	reply, ds := w.fake.Say(ada, general, thread.ID, "try `rm -rf build`")
+	settled(w, ds...)
+	settled(w, w.fake.Edit(general, reply, "try `rm -rf out`")...)
+	mention, ds := w.fake.Say(ada, general, thread.ID, bot+" and the docs")
+	settled(w, ds...)
+	stop, ds := w.fake.Say(ada, general, thread.ID, bot+" stop")
+	settled(w, ds...)
+	require.Len(t, texts(), 3)
+
+	w.sessions.set(thread, workflows.TurnState{Turn: &workflows.TurnView{Number: 1, State: workflows.TurnWorking}})
+	w.fake.Duplicate(true)
+	settled(w, w.fake.Remove(general, reply), w.fake.Remove(general, mention), w.fake.Remove(general, stop), w.fake.Remove(general, thread.ID))
+	require.ElementsMatch(t, []string{gone("try 'rm -rf out'"), gone("and the docs"), gone("do something")}, texts()[3:])
+	for _, c := range w.sessions.Asked("SendMessage")[3:] {
+		m := c.Arg.(workflows.Message)
+		require.Equal(t, workflows.DeletedAt, m.EditedAt)
+		require.Equal(t, ada, m.Author.ID)
+		require.Equal(t, thread.WorkflowID(), c.ID)
+		edited := w.sessions.Asked("SendMessage")[1].Arg.(workflows.Message)
+		require.Positive(t, workflows.CompareIDs(edited.ID+"@"+m.EditedAt, edited.ID+"@"+edited.EditedAt), "a deletion comes after all edits")
+		require.Contains(t, []string{reply, mention, thread.ID}, m.ID)
+	}
+	require.Empty(t, w.sessions.Asked("RequestSession"))
+}
+
+// TestDeletionsThatTellNothing: a session at rest does not begin a turn about a message
+// that was tidied away; nor does what was never for one, and ours are none.
+func TestDeletionsThatTellNothing(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{before: func(w *world) { w.fake.AddUser(slackfake.User{ID: "U0GUEST001", Name: "guest", Restricted: true}) }})
+	thread := w.session()
+	answered, ds := w.fake.Say(ada, general, thread.ID, "the first")
+	settled(w, ds...)
+	settled(w, w.fake.Remove(general, answered))
+	next, ds := w.fake.Say(ada, general, thread.ID, "the second")
+	settled(w, ds...)
+	guest := w.fake.Quiet("U0GUEST001", general, thread.ID, "rm it all")
+	own, err := w.app.Poster().Post(t.Context(), answerOf(thread, "done"))
+	require.NoError(t, err)
+	talk := w.fake.Quiet(ada, general, "", "good morning")
+	other := w.fake.Quiet(grace, general, talk, "good morning to you")
+	w.sessions.set(thread, workflows.TurnState{Queued: 1})
+	settled(w, w.fake.Remove(general, guest), w.fake.Remove(general, own), w.fake.Remove(general, other), w.fake.Remove(general, talk))
+	require.Len(t, w.sessions.Asked("SendMessage"), 2)
+	settled(w, w.fake.Remove(general, next))
+	require.Contains(t, w.sessions.Asked("SendMessage")[2].Arg.(workflows.Message).Text.Text, "“the second”")
+}
+
 func TestEditThatAddsTheMention(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{})

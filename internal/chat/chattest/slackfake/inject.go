@@ -156,27 +156,50 @@ func (s *Server) Unfurl(channel, ts string) *Delivery {
 	return s.event(changedEvent(s.channels[channel], m, before, s.nextTS()))
 }
 
-// Remove deletes a message, as its author or an admin would.
-func (s *Server) Remove(channel, ts string) {
+// Remove deletes a message, as its author or an admin would. The event is nil where
+// the bot hears of none.
+func (s *Server) Remove(channel, ts string) *Delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m := s.find(channel, ts); m != nil {
-		s.remove(m)
+		return s.remove(m)
 	}
+	return nil
 }
 
-// remove takes a message away and tells of it.
-func (s *Server) remove(m *Message) {
+// remove takes a message away and tells of it: of one with replies as a change, because
+// a tombstone stands in its place.
+func (s *Server) remove(m *Message) *Delivery {
+	replied := m.ThreadTS == m.TS && s.replies(m) > 0
 	m.Deleted = true
 	c := s.channels[m.Channel]
 	if c == nil || !c.has(BotUser) {
-		return
+		return nil
 	}
 	at := s.nextTS()
-	s.event(object{
+	if replied {
+		e := changedEvent(c, m, m.object(false), at)
+		e["message"] = object{
+			"type": "message", "subtype": "tombstone", "user": "USLACKBOT", "hidden": true, "text": "This message was deleted.",
+			"ts": m.TS, "thread_ts": m.TS,
+		}
+		return s.event(e)
+	}
+	return s.event(object{
 		"type": "message", "subtype": "message_deleted", "hidden": true, "channel": c.ID, "channel_type": channelType(c),
 		"ts": at, "event_ts": at, "deleted_ts": m.TS, "previous_message": m.object(false),
 	})
+}
+
+// replies counts the replies to a message that are there.
+func (s *Server) replies(root *Message) int {
+	n := 0
+	for _, m := range s.messages[root.Channel] {
+		if m != root && !m.Deleted && m.ThreadTS == root.TS {
+			n++
+		}
+	}
+	return n
 }
 
 // Raw delivers an event as it is.
