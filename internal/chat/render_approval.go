@@ -98,24 +98,23 @@ func ApprovalCommand(a workflows.ApprovalView) string {
 	return text
 }
 
-// Why gives the reasons on one line, or one a line where there are more, and
-// what the command would lose.
+// Why gives the reasons why the request is made, and what the command would lose.
 func Why(a workflows.ApprovalView) string {
 	lines := []string{Reasons(a), Evidence(a.Evidence)}
 	return strings.Join(slices.DeleteFunc(lines, func(l string) bool { return l == "" }), "\n")
 }
 
-// Reasons gives the reasons on one line, or one a line where there are more. That
-// the only one is of the first segment says nothing.
+// Reasons gives why the request is made, on one line, or one a line where there are
+// more reasons. That the only one is of the first segment says nothing.
 func Reasons(a workflows.ApprovalView) string {
 	var lines []string
-	switch len(a.Reasons) {
+	switch why := a.Why(); len(why) {
 	case 0:
 	case 1:
-		lines = append(lines, "Why: "+Sentence(Shown(strings.TrimPrefix(a.Reasons[0], "segment 1: "))))
+		lines = append(lines, "Why: "+Sentence(Shown(strings.TrimPrefix(why[0], "segment 1: "))))
 	default:
 		lines = append(lines, "Why:")
-		for _, r := range a.Reasons {
+		for _, r := range why {
 			lines = append(lines, "- "+Sentence(Shown(r)))
 		}
 	}

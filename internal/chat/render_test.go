@@ -202,6 +202,10 @@ func TestApprovalGolden(t *testing.T) {
 		a.Command.Text = "cd x\nrm -rf *"
 		a.Reasons = []string{"segment 1: leaves the workspace", "segment 2: `rm` with -rf and a glob"}
 	})
+	add("pending, parts that only read", func(a *workflows.ApprovalView) {
+		a.Command.Text, a.Asking = "cd x && cat a && rm -rf build", 1
+		a.Reasons = []string{"segment 3: `rm -rf` deletes `build` in the workspace", "segment 1: `cd` only reads", "segment 2: `cat` only reads"}
+	})
 	add("pending, nobody may", func(a *workflows.ApprovalView) { a.Approvers = nil })
 	add("pending, too long", func(a *workflows.ApprovalView) {
 		a.Displayable, a.Command.Ref, a.Command.Bytes = false, "commands/x", 20_000
@@ -386,4 +390,5 @@ func TestTheOnlyReason(t *testing.T) {
 	require.Equal(t, "Why: `rm -rf` deletes `build` in the workspace.", why("segment 1: `rm -rf` deletes `build` in the workspace"))
 	require.Equal(t, "Why: segment 2: deletes.", why("segment 2: deletes"))
 	require.Equal(t, "Why:\n- segment 1: reads.\n- segment 2: deletes.", why("segment 1: reads", "segment 2: deletes"))
+	require.Equal(t, "Why: segment 2: deletes.", chat.Reasons(workflows.ApprovalView{Reasons: []string{"segment 2: deletes", "segment 1: reads"}, Asking: 1}))
 }

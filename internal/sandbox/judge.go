@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -137,8 +138,9 @@ func (a *Activities) judgement(ctx context.Context, c act, in workflows.JudgeInp
 	v := c.verdict
 	j := workflows.Judgement{
 		Tier: v.Tier.String(), Displayable: v.Displayable, Cwd: c.cwd, Timeout: c.timeout,
-		PolicyVersion: a.cfg.Gate.Version(), Reasons: a.reasons(v),
+		PolicyVersion: a.cfg.Gate.Version(),
 	}
+	j.Reasons, j.Asking = a.reasons(v)
 	if c.tool != workflows.ToolShell {
 		j.Cwd = ""
 	}
@@ -168,22 +170,25 @@ func (a *Activities) judgement(ctx context.Context, c act, in workflows.JudgeInp
 	return j, err
 }
 
-// reasons are sentences for people; where the command has one segment its number
-// says nothing.
-func (a *Activities) reasons(v policy.Verdict) []string {
-	var out []string
+// reasons are sentences for people, worst first, and how many of them say why the call
+// asks or is refused. Where the command has one segment its number says nothing.
+func (a *Activities) reasons(v policy.Verdict) (out []string, asking int) {
 	one := !slices.ContainsFunc(v.Reasons, func(r policy.Reason) bool { return r.Segment > 1 })
-	for _, r := range v.Reasons {
+	all := slices.Clone(v.Reasons)
+	slices.SortStableFunc(all, func(x, y policy.Reason) int { return cmp.Compare(y.Tier, x.Tier) })
+	for i, r := range all {
 		if one {
 			r.Segment = 0
 		}
-		if len(out) == maxReasons {
-			out = append(out, fmt.Sprintf("and %d more", len(v.Reasons)-maxReasons))
-			break
+		if r.Tier > policy.Write {
+			asking = i + 1
+		}
+		if i == maxReasons {
+			return append(out, fmt.Sprintf("and %d more", len(all)-maxReasons)), asking
 		}
 		out = append(out, cutText(a.cfg.Mask.Text(r.String()), maxReasonLen))
 	}
-	return out
+	return out, asking
 }
 
 // read reads a call, gathers facts and judges it. What is wrong with the call

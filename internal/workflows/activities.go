@@ -333,8 +333,11 @@ type JudgeInput struct {
 // Judgement is the gate's verdict, recorded in history before anything runs.
 type Judgement struct {
 	// Tier is one of safe, write, risky, critical, forbidden.
-	Tier    string   `json:"tier"`
+	Tier string `json:"tier"`
+	// Reasons say why, worst first. The first Asking of them are why it asks or is
+	// refused; what comes after says what its other parts do. 0 stands for all.
 	Reasons []string `json:"reasons,omitempty"`
+	Asking  int      `json:"asking,omitempty"`
 	// Digest binds the verdict to what was judged: command, shell, working
 	// directory, environment changes, backend and generation, and the contents of
 	// the files that the command line itself runs.

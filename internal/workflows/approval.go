@@ -28,13 +28,28 @@ func (s *session) request(ctx workflow.Context, c *Call) {
 	j := c.Judgement
 	a := s.hold(ctx, c, j.Rule)
 	s.showApproval(ctx, c, a, &ApprovalView{
-		Tier: j.Tier, Command: j.Command, Displayable: j.whole(), Detail: j.Detail, Reasons: j.Reasons, Evidence: j.Evidence, Editable: j.Editable,
+		Tier: j.Tier, Command: j.Command, Displayable: j.whole(), Detail: j.Detail, Reasons: j.Reasons, Asking: j.Asking,
+		Evidence: j.Evidence, Editable: j.Editable,
 	})
 }
 
 // whole reports whether a card shows all of the command: a text that is kept
 // elsewhere is shown in part.
 func (j *Judgement) whole() bool { return j.Displayable && j.Command.Ref == "" }
+
+// Why gives the reasons why the call asks or is refused.
+func (j *Judgement) Why() []string { return asking(j.Reasons, j.Asking) }
+
+// Why gives the reasons why the request is made, without those of parts that would
+// not ask.
+func (v *ApprovalView) Why() []string { return asking(v.Reasons, v.Asking) }
+
+func asking(reasons []string, n int) []string {
+	if n <= 0 || n > len(reasons) {
+		return reasons
+	}
+	return reasons[:n]
+}
 
 // requestUnknown asks about a command that may have run. To run it again takes as many
 // as it took before; one person may leave it.

@@ -389,7 +389,7 @@ func (s *session) judged(ctx workflow.Context, c *Call) {
 	case j.Tier == "safe" || j.Tier == "write":
 		s.start(ctx, c)
 	case j.Tier != "risky" && j.Tier != "critical":
-		why := "by policy: " + strings.Join(j.Reasons, "; ")
+		why := "by policy: " + strings.Join(j.Why(), "; ")
 		s.finish(ctx, c, CallDenied, why, modelText("denied", why+". This is never allowed; do not try again in another form."))
 		s.step(ctx)
 	case s.granted(ctx, j) != nil:

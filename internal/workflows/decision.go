@@ -136,7 +136,7 @@ func (s *session) edit(ctx workflow.Context, a *Approval, d Decision) (Outcome, 
 	case j.Bad != "":
 		return Outcome{OutcomeNotYours, j.Bad + " The request stands as it was."}, false
 	case j.Tier == "forbidden":
-		return Outcome{OutcomeNotYours, "That is never allowed: " + strings.Join(j.Reasons, "; ") + ". The request stands as it was."}, false
+		return Outcome{OutcomeNotYours, "That is never allowed: " + strings.Join(j.Why(), "; ") + ". The request stands as it was."}, false
 	case j.Edited == nil:
 		return Outcome{OutcomeNotYours, "This worker cannot judge a changed command. The request stands as it was."}, false
 	}
@@ -166,7 +166,8 @@ func (s *session) edited(ctx workflow.Context, a *Approval, c *Call, j *Judgemen
 	if v.Original == "" {
 		v.Original = cutText(before.Command.Text, MaxShownCommand)
 	}
-	v.Command, v.Displayable, v.Detail, v.Reasons, v.Evidence, v.Digest = j.Command, j.whole(), j.Detail, j.Reasons, j.Evidence, j.Digest
+	v.Command, v.Displayable, v.Detail, v.Evidence, v.Digest = j.Command, j.whole(), j.Detail, j.Evidence, j.Digest
+	v.Reasons, v.Asking = j.Reasons, j.Asking
 	v.Editable = j.Editable
 	v.EditedBy, v.Votes = &d.By, nil
 	v.takes(a.Rule)

@@ -217,8 +217,10 @@ type ApprovalView struct {
 	// To names the running command that gets Command as text.
 	To string `json:"to,omitempty"`
 	// Terminal says that the command has a terminal, or the one that gets text.
-	Terminal bool     `json:"terminal,omitempty"`
-	Reasons  []string `json:"reasons"`
+	Terminal bool `json:"terminal,omitempty"`
+	// Reasons and Asking are those of [Judgement].
+	Reasons []string `json:"reasons"`
+	Asking  int      `json:"asking,omitempty"`
 	// Evidence are phrases on what the command would lose, as it was when it was
 	// asked for.
 	Evidence  []string  `json:"evidence,omitempty"`

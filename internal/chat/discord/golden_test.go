@@ -196,6 +196,10 @@ func TestApprovalGolden(t *testing.T) {
 		a.Votes = []workflows.Vote{vote("grace", workflows.VerdictApprove, "15:02:00", "")}
 		a.Reasons = []string{"segment 1: deletes", "segment 2: @everyone & pushes"}
 	})
+	add("parts that only read", func(a *workflows.ApprovalView) {
+		a.Command.Text, a.Asking = "cd x && cat a && rm -rf build", 1
+		a.Reasons = []string{"segment 3: `rm -rf` deletes `build` in the workspace", "segment 1: `cd` only reads", "segment 2: `cat` only reads"}
+	})
 	add("too long for the card", func(a *workflows.ApprovalView) { a.Command.Text = strings.Repeat("echo 0123456789\n", 300) })
 	add("not displayable", func(a *workflows.ApprovalView) { a.Displayable, a.Command.Text = false, "echo \u202egpj.exe" })
 	add("on a terminal", func(a *workflows.ApprovalView) { a.Terminal = true })

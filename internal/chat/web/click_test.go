@@ -55,12 +55,15 @@ func TestApprovalIsDecidedByTheSession(t *testing.T) {
 	s := open(t)
 	p := s.post(general, text("/agent hello", ""))
 	v := request(p.ThreadID)
+	v.Approval.Reasons, v.Approval.Asking = append(v.Approval.Reasons, "`cat` only reads"), 1
 	id := s.show(p.ThreadID, v)
 	m := s.thread(p.ThreadID).Messages[1]
 	require.Equal(t, id, m.ID)
 	require.Equal(t, "approval", m.Kind)
 	require.Equal(t, "pending", m.Approval.State)
 	require.Equal(t, "rm -rf build", m.Approval.Command)
+	require.Len(t, m.Approval.Reasons, 2)
+	require.Equal(t, []string{"`rm -rf` deletes"}, m.Approval.Why)
 	require.Len(t, m.Buttons, 3)
 
 	require.Equal(t, "recorded", s.click(id, `{"button":"approve","values":{}}`, as("grace")).Outcome)

@@ -61,6 +61,7 @@ type approval struct {
 	Cwd       string    `json:"cwd"`
 	Backend   string    `json:"backend"`
 	Reasons   []string  `json:"reasons"`
+	Why       []string  `json:"why"` // those of Reasons for which it asks
 	Digest    string    `json:"digest"`
 	ExpiresAt time.Time `json:"expires_at"`
 	Votes     []vote    `json:"votes"`
@@ -157,7 +158,7 @@ func timeOrNil(t time.Time) *time.Time {
 func showApproval(a workflows.ApprovalView) *approval {
 	out := &approval{
 		ID: a.ID, State: a.State, Tier: a.Tier, Command: a.Command.Text, Cwd: a.Cwd, Backend: a.Backend,
-		Reasons: append([]string{}, a.Reasons...), Digest: a.Digest, ExpiresAt: a.ExpiresAt, Votes: []vote{},
+		Reasons: append([]string{}, a.Reasons...), Why: append([]string{}, a.Why()...), Digest: a.Digest, ExpiresAt: a.ExpiresAt, Votes: []vote{},
 		Required: a.Required, Approvers: append([]string{}, a.Approvers...), RequestedBy: []string{},
 		Workspace: a.Workspace, Displayable: a.Displayable && a.Command.Ref == "", Queued: a.Queued,
 		DecidedAt: timeOrNil(a.DecidedAt), CallID: a.CallID, CallState: a.CallState, ExitCode: a.ExitCode,

@@ -152,6 +152,7 @@ type msg struct {
 	} `json:"tool_calls"`
 	Approval *struct {
 		ID, State, Command, Digest string
+		Reasons, Why               []string
 		Votes                      []struct{ By, Verdict string }
 	}
 	Buttons []struct{ ID, Label string }

@@ -15,7 +15,7 @@ export function approvalBody(m, view) {
       pending && a.expires_at && h("span", { class: "until" }, "until ", timeEl(a.expires_at))),
     a.backend && h("p", { class: "where" }, where(a)),
     h("pre", { class: "command", dir: "ltr", "data-key": "command" }, h("code", {}, visible(a.command || ""))),
-    reasonsEl(a.reasons),
+    reasonsEl(a.why),
     evidenceEl(a.evidence),
     pending && a.unknown_run && h("p", { class: "decision" }, mayHaveRun),
     pending ? whoMay(a, view) : null,

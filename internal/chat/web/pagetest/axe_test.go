@@ -190,7 +190,7 @@ func everyState(s *server) (now time.Time) {
 	s.put(message{ID: "stopped", ThreadID: "states", Kind: "turn", ToolCalls: calls[7:8], Turn: map[string]any{"state": "stopped", "started_at": now, "ended_at": now, "by": map[string]string{"name": "ada"}, "error": "The running command was ended."}})
 	s.put(message{ID: "textonly", ThreadID: "states", Kind: "turn", Text: "Done · 2 commands · at " + now.UTC().Format(time.RFC3339) + "\nsecond line"})
 	for i, state := range []string{"pending", "approved", "denied", "expired", "changed", "withdrawn"} {
-		a := &approval{ID: "a-" + state, State: state, Tier: []string{"risky", "critical"}[i%2], Command: "rm -rf " + state, Cwd: "/workspace", Backend: "local", Reasons: []string{"first", "second"},
+		a := &approval{ID: "a-" + state, State: state, Tier: []string{"risky", "critical"}[i%2], Command: "rm -rf " + state, Cwd: "/workspace", Backend: "local", Reasons: []string{"first", "second", "third"}, Why: []string{"first", "second"},
 			Digest: "d", ExpiresAt: now, Required: 2, Votes: []vote{{By: "grace", Verdict: "approve", At: now, Reason: "why not"}}}
 		s.put(message{ID: "ap-" + state, ThreadID: "states", Kind: "approval", Approval: a})
 	}

@@ -60,6 +60,7 @@ type (
 		Cwd       string    `json:"cwd"`
 		Backend   string    `json:"backend"`
 		Reasons   []string  `json:"reasons"`
+		Why       []string  `json:"why"`
 		Digest    string    `json:"digest"`
 		ExpiresAt time.Time `json:"expires_at"`
 		Votes     []vote    `json:"votes"`

@@ -50,7 +50,7 @@ func pendingApproval(now time.Time) message {
 	return message{ID: "p1", ThreadID: "t1", Kind: "approval",
 		Buttons: []button{{"approve", "Approve once"}, {"review", "Review…"}, {"deny", "Deny…"}},
 		Approval: &approval{ID: "ap1", State: "pending", Tier: "risky", Command: "rm -rf ~/.cache/go-build", Cwd: "/workspace", Backend: "docker", Workspace: "api",
-			Reasons: []string{"`rm -rf` deletes /home/agent/.cache/go-build, outside the workspace. 312 files, 48 MB."}, Digest: "sha256:5f1c0d", ExpiresAt: now.Add(time.Hour),
+			Why: []string{"`rm -rf` deletes /home/agent/.cache/go-build, outside the workspace. 312 files, 48 MB."}, Digest: "sha256:5f1c0d", ExpiresAt: now.Add(time.Hour),
 			Approvers: []string{"platform-oncall"}, RequestedBy: []any{map[string]string{"id": "ada", "name": "ada"}}, CallID: "y4"}}
 }
 

@@ -41,7 +41,7 @@ func evil(kind, x string, n int) message {
 			m.ToolCalls = append(m.ToolCalls, toolCall{ID: x + state, Tool: x, Command: x, State: state, Tail: x, Note: x, ExitCode: ptr(1)})
 		}
 	case "approval":
-		m.Approval = &approval{ID: x, State: []string{"pending", "denied", "approved", x}[n%4], Tier: x, Command: x, Cwd: x, Backend: x, Workspace: x, Reasons: []string{x, x}, Digest: x,
+		m.Approval = &approval{ID: x, State: []string{"pending", "denied", "approved", x}[n%4], Tier: x, Command: x, Cwd: x, Backend: x, Workspace: x, Reasons: []string{x, x, x}, Why: []string{x, x}, Digest: x,
 			ExpiresAt: now, Votes: []vote{{By: x, Verdict: "approve", At: now, Reason: x}}, Approvers: []string{x}, RequestedBy: []any{who, x}, Required: 2, CallID: x}
 	}
 	return m
