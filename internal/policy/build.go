@@ -26,7 +26,10 @@ func runTargets(c *call, _ *spec, p parsed) {
 }
 
 // makeVars are variables that only change how much make says or which tests run.
-var makeVars = []string{"V", "VERBOSE", "Q", "DEBUG", "RACE", "COVER", "COVERAGE", "TEST", "TESTS", "RUN", "PKG", "PKGS", "TARGET", "JOBS", "CI", "BUILD_TYPE", "CONFIG", "MODE", "VERSION", "TAG", "COMMIT", "BRANCH", "ARCH", "GOOS", "GOARCH"}
+var makeVars = []string{
+	"V", "VERBOSE", "Q", "DEBUG", "RACE", "COVER", "COVERAGE", "TEST", "TESTS", "RUN", "PKG", "PKGS", "TARGET", "JOBS",
+	"CI", "BUILD_TYPE", "CONFIG", "MODE", "VERSION", "TAG", "COMMIT", "BRANCH", "ARCH", "GOOS", "GOARCH",
+}
 
 // runMake judges make: its targets by name, and every way to change what they
 // run.
@@ -85,7 +88,12 @@ func runMake(c *call, _ *spec, _ parsed) {
 	}
 }
 
-var makeSpec = mustSpec("make | full | v* | -B,--always-make -C,--directory: -d --debug? -e! -f,--file,--makefile:r -h,--help -i,--ignore-errors -I,--include-dir:r -j,--jobs? -k,--keep-going -l,--load-average? -L,--check-symlink-times -n,--just-print,--dry-run,--recon -o,--old-file: -O,--output-sync? -p,--print-data-base -q,--question -r,--no-builtin-rules -R,--no-builtin-variables -s,--silent,--quiet --no-silent -S,--no-keep-going,--stop -t,--touch --trace -v,--version -w,--print-directory --no-print-directory -W,--what-if: --warn-undefined-variables -E,--eval:! --environment-overrides! --jobserver-style:! --shuffle?")
+var makeSpec = mustSpec(`make | full | v* | -B,--always-make -C,--directory: -d --debug? -e! -f,--file,--makefile:r
+	-h,--help -i,--ignore-errors -I,--include-dir:r -j,--jobs? -k,--keep-going -l,--load-average?
+	-L,--check-symlink-times -n,--just-print,--dry-run,--recon -o,--old-file: -O,--output-sync? -p,--print-data-base
+	-q,--question -r,--no-builtin-rules -R,--no-builtin-variables -s,--silent,--quiet --no-silent
+	-S,--no-keep-going,--stop -t,--touch --trace -v,--version -w,--print-directory --no-print-directory -W,--what-if:
+	--warn-undefined-variables -E,--eval:! --environment-overrides! --jobserver-style:! --shuffle?`)
 
 // includeDir judges a directory from which make takes more of its rules.
 func (c *call) includeDir(w word) {
@@ -303,7 +311,10 @@ func runCmake(c *call, _ *spec, p parsed) {
 	for _, w := range p.values("-D") {
 		key, val, _ := strings.Cut(w.text, "=")
 		key, _, _ = strings.Cut(key, ":")
-		plain := in([]string{"CMAKE_BUILD_TYPE", "CMAKE_EXPORT_COMPILE_COMMANDS", "CMAKE_CXX_STANDARD", "CMAKE_C_STANDARD", "CMAKE_VERBOSE_MAKEFILE", "CMAKE_POSITION_INDEPENDENT_CODE", "BUILD_TESTING", "BUILD_SHARED_LIBS"}, key) ||
+		plain := in([]string{
+			"CMAKE_BUILD_TYPE", "CMAKE_EXPORT_COMPILE_COMMANDS", "CMAKE_CXX_STANDARD", "CMAKE_C_STANDARD",
+			"CMAKE_VERBOSE_MAKEFILE", "CMAKE_POSITION_INDEPENDENT_CODE", "BUILD_TESTING", "BUILD_SHARED_LIBS",
+		}, key) ||
 			in([]string{"ON", "OFF", "on", "off", "1", "0", "TRUE", "FALSE", "YES", "NO"}, val) && !strings.HasPrefix(key, "CMAKE_")
 		if !w.lit || !plain || strings.ContainsAny(val, "/;$") {
 			c.raise(Risky, "%s is given `%s`, which may change what it runs", c.by(), w.show())
@@ -338,7 +349,11 @@ func runMvn(c *call, _ *spec, p parsed) {
 	}
 	for _, w := range p.operands {
 		switch {
-		case w.is("validate", "compile", "test-compile", "test", "package", "verify", "integration-test", "process-classes", "checkstyle:check", "spotless:check", "spotless:apply", "dependency:tree", "help:effective-pom", "surefire:test", "pmd:check", "spotbugs:check"):
+		case w.is(
+			"validate", "compile", "test-compile", "test", "package", "verify", "integration-test", "process-classes",
+			"checkstyle:check", "spotless:check", "spotless:apply", "dependency:tree", "help:effective-pom",
+			"surefire:test", "pmd:check", "spotbugs:check",
+		):
 			c.build()
 		default:
 			c.raise(Risky, "%s runs the goal `%s`", c.by(), w.show())
@@ -346,7 +361,11 @@ func runMvn(c *call, _ *spec, p parsed) {
 	}
 	for _, w := range p.values("-D") {
 		key, _, _ := strings.Cut(w.text, "=")
-		if !w.lit || !in([]string{"skipTests", "skipITs", "test", "it.test", "maven.test.skip", "maven.javadoc.skip", "surefire.useFile", "failIfNoTests", "surefire.failIfNoSpecifiedTests", "checkstyle.skip", "style.color", "trimStackTrace", "groups"}, key) {
+		if !w.lit || !in([]string{
+			"skipTests", "skipITs", "test", "it.test", "maven.test.skip", "maven.javadoc.skip", "surefire.useFile",
+			"failIfNoTests", "surefire.failIfNoSpecifiedTests", "checkstyle.skip", "style.color", "trimStackTrace",
+			"groups",
+		}, key) {
 			c.raise(Risky, "%s is given `%s`, which may change what it runs", c.by(), w.show())
 		}
 	}
@@ -358,7 +377,11 @@ func runGradle(c *call, _ *spec, p parsed) {
 		switch {
 		case w.lit && in([]string{"tasks", "projects", "dependencies", "properties", "help", "dependencyInsight", "javaToolchains"}, t):
 			c.build()
-		case w.lit && in([]string{"assemble", "classes", "testClasses", "compileJava", "compileKotlin", "compileTestJava", "jar", "spotlessCheck", "spotlessApply", "ktlintCheck", "detekt", "checkstyleMain", "integrationTest", "jacocoTestReport", "assembleDebug", "testDebugUnitTest", "lintDebug"}, t):
+		case w.lit && in([]string{
+			"assemble", "classes", "testClasses", "compileJava", "compileKotlin", "compileTestJava", "jar",
+			"spotlessCheck", "spotlessApply", "ktlintCheck", "detekt", "checkstyleMain", "integrationTest",
+			"jacocoTestReport", "assembleDebug", "testDebugUnitTest", "lintDebug",
+		}, t):
 			c.build()
 		default:
 			c.targetList([]word{lit(t)}, "task")
@@ -403,7 +426,10 @@ func (c *call) jsTool(args []word) bool {
 			if !w.lit && w.mayBeOption() {
 				c.raise(Risky, "%s is given `%s`, which may be an option", c.by(), w.show())
 			}
-			for _, bad := range []string{"--preload", "-A", "--allow", "--import-map", "--config", "-c", "--unsafely", "--v8-flags", "-r", "--define", "--plugin", "--outfile", "--outdir"} {
+			for _, bad := range []string{
+				"--preload", "-A", "--allow", "--import-map", "--config", "-c", "--unsafely", "--v8-flags", "-r",
+				"--define", "--plugin", "--outfile", "--outdir",
+			} {
 				if strings.HasPrefix(w.text, bad) {
 					c.raise(Risky, "%s is given `%s`, which the policy does not know as harmless", c.by(), w.show())
 				}

@@ -7,7 +7,8 @@ import "strings"
 func builtinTable() map[string]func(*call) {
 	return map[string]func(*call){
 		":": nothing, "true": nothing, "false": nothing, "break": nothing, "continue": nothing, "exit": nothing, "return": nothing, "times": nothing,
-		"jobs": nothing, "bg": nothing, "fg": nothing, "disown": nothing, "dirs": nothing, "caller": nothing, "logout": nothing, "suspend": nothing, "help": nothing,
+		"jobs": nothing, "bg": nothing, "fg": nothing, "disown": nothing, "dirs": nothing, "caller": nothing,
+		"logout": nothing, "suspend": nothing, "help": nothing,
 		"echo": runEcho, "printf": runPrintf, "pwd": runPwd,
 		"cd": runCd, "pushd": runCd, "popd": runPopd, "chdir": runCd,
 		"test": runTest, "[": runTest, "[[": runTest,
@@ -213,7 +214,10 @@ func runSet(c *call) {
 			}
 			if strings.HasSuffix(w.text, "o") && i+1 < len(c.args) {
 				i++
-				if !c.args[i].is("pipefail", "errexit", "nounset", "noglob", "xtrace", "verbose", "noclobber", "noexec", "errtrace", "functrace", "posix", "monitor", "braceexpand", "allexport") {
+				if !c.args[i].is(
+					"pipefail", "errexit", "nounset", "noglob", "xtrace", "verbose", "noclobber", "noexec", "errtrace",
+					"functrace", "posix", "monitor", "braceexpand", "allexport",
+				) {
 					c.raise(Risky, "%s changes the option `%s`", c.by(), c.args[i].show())
 				}
 			}

@@ -290,7 +290,10 @@ func (c *call) program(name string) {
 }
 
 // builtinPrograms are builtins that are programs too, and do the same.
-var builtinPrograms = []string{"echo", "printf", "pwd", "test", "[", "kill", "true", "false", "getopts", "umask", "wait", "type", "command", "hash", "cd", "read"}
+var builtinPrograms = []string{
+	"echo", "printf", "pwd", "test", "[", "kill", "true", "false", "getopts", "umask", "wait", "type", "command",
+	"hash", "cd", "read",
+}
 
 // trustedDirs hold the system's programs, which the workspace cannot change.
 var trustedDirs = []string{

@@ -28,7 +28,10 @@ func (p parsed) only(names ...string) bool {
 }
 
 // goEnvPlain are the variables of "go env" that hold no flags.
-var goEnvPlain = []string{"GOPATH", "GOROOT", "GOOS", "GOARCH", "GOVERSION", "GOMOD", "GOCACHE", "GOMODCACHE", "GOBIN", "GOWORK", "GOHOSTOS", "GOHOSTARCH", "GOEXE", "GOTMPDIR", "GOTOOLDIR"}
+var goEnvPlain = []string{
+	"GOPATH", "GOROOT", "GOOS", "GOARCH", "GOVERSION", "GOMOD", "GOCACHE", "GOMODCACHE", "GOBIN", "GOWORK", "GOHOSTOS",
+	"GOHOSTARCH", "GOEXE", "GOTMPDIR", "GOTOOLDIR",
+}
 
 // printsPlain reports whether no field that the command prints starts with a
 // dash, for commands whose table line says so of their usual form.

@@ -8,7 +8,8 @@ import (
 // however it is given.
 const langTable = `
 python python2 python3 pypy pypy3 | raw python | v* |
-perl ruby php lua luajit Rscript R julia groovy scala elixir erl ghci runghc runhaskell tclsh wish expect guile racket sbcl clisp ocaml jshell octave gnuplot jsc qjs pry irb iex raku perl6 osascript crystal nim | raw interp | v* |
+perl ruby php lua luajit Rscript R julia groovy scala elixir erl ghci runghc runhaskell tclsh wish expect guile racket
+	sbcl clisp ocaml jshell octave gnuplot jsc qjs pry irb iex raku perl6 osascript crystal nim | raw interp | v* |
 node nodejs bun deno ts-node tsx | raw node | v* |
 vi vim nvim view vimdiff rvim ex ed emacs nano pico joe micro kak helix hx | raw editor | v* |
 sqlite3 sqlite duckdb | raw sql | v* |
@@ -146,8 +147,14 @@ func (c *call) code(text string) {
 		}
 		return false
 	}
-	shell := has("dup2", "/bin/sh", "/bin/bash", "subprocess", "pty.spawn", "os.system", "child_process", "exec(", "exec \"", "exec '", "popen", "spawn", "process.start", "cmd.exe", "powershell", "shell_exec", "proc_open", "backtick")
-	if has("socket", "fsockopen", "tcpsocket", "net.connect", "net.createconnection", "new net.", "io.socket", "create_connection", "/inet/tcp", "tcpclient", "/dev/tcp/") && shell {
+	shell := has(
+		"dup2", "/bin/sh", "/bin/bash", "subprocess", "pty.spawn", "os.system", "child_process", "exec(", "exec \"",
+		"exec '", "popen", "spawn", "process.start", "cmd.exe", "powershell", "shell_exec", "proc_open", "backtick",
+	)
+	if has(
+		"socket", "fsockopen", "tcpsocket", "net.connect", "net.createconnection", "new net.", "io.socket",
+		"create_connection", "/inet/tcp", "tcpclient", "/dev/tcp/",
+	) && shell {
 		c.raise(Critical, "%s joins a connection to a shell", c.by())
 	}
 	if has("fork") && has("while", "for(", "for (", "loop", "fork while", "forever", ":(") {
@@ -156,7 +163,11 @@ func (c *call) code(text string) {
 	if has("kill(-1", "kill -1", "kill 9, -1", "kill(9, -1", "kill('term', -1", "kill 'kill', -1") {
 		c.raise(Forbidden, "%s signals every process it may", c.by())
 	}
-	if has("urlopen", "urlretrieve", "requests.get", "http.get", "fetch(", "file_get_contents('http", "file_get_contents(\"http", "open-uri", "lwp::simple", "net::http", "open('http", "open(\"http", "uri.open", "http.client") && has("exec(", "eval", "os.system", "subprocess", "compile(", "child_process", "instance_eval", "runpy") {
+	if has(
+		"urlopen", "urlretrieve", "requests.get", "http.get", "fetch(", "file_get_contents('http",
+		"file_get_contents(\"http", "open-uri", "lwp::simple", "net::http", "open('http", "open(\"http", "uri.open",
+		"http.client",
+	) && has("exec(", "eval", "os.system", "subprocess", "compile(", "child_process", "instance_eval", "runpy") {
 		c.raise(Critical, "%s runs what it downloads", c.by())
 	}
 }
@@ -309,7 +320,10 @@ func runNode(c *call, _ *spec, _ parsed) {
 }
 
 // nodeTests are options of node's test runner that only choose and show.
-var nodeTests = []string{"--test", "--test-name-pattern", "--test-skip-pattern", "--test-only", "--test-timeout", "--test-concurrency", "--test-shard", "--test-force-exit", "--test-reporter", "--test-coverage-lines", "--experimental-test-coverage"}
+var nodeTests = []string{
+	"--test", "--test-name-pattern", "--test-skip-pattern", "--test-only", "--test-timeout", "--test-concurrency",
+	"--test-shard", "--test-force-exit", "--test-reporter", "--test-coverage-lines", "--experimental-test-coverage",
+}
 
 func runEditor(c *call, _ *spec, _ parsed) {
 	if len(c.args) == 1 && c.args[0].is("--version", "--help") {

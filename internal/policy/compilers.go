@@ -48,7 +48,12 @@ func runCC(c *call, _ *spec, _ parsed) {
 func ccHarmless(t string) bool {
 	for _, p := range []string{"-W", "-f", "-m", "-D", "-U", "-I", "-L", "-l", "-O", "-g", "-std=", "--std="} {
 		if strings.HasPrefix(t, p) {
-			for _, bad := range []string{"-Wa,", "-Wl,", "-Wp,", "-fplugin", "-fuse-ld", "-fopt-info", "-ftime-trace", "-fsave-", "-fstack-usage", "-fcallgraph", "-MF", "-gsplit", "-fdebug-", "-frandom", "-fsanitize-", "-fproc-stat", "-foptimization-record", "-fcoverage", "-ftest-coverage", "-fdump", "-wrapper", "-fmodule", "-fprofile", "-fcrash", "-fdiagnostics-add", "-mllvm", "-fpass-plugin", "-flto-"} {
+			for _, bad := range []string{
+				"-Wa,", "-Wl,", "-Wp,", "-fplugin", "-fuse-ld", "-fopt-info", "-ftime-trace", "-fsave-",
+				"-fstack-usage", "-fcallgraph", "-MF", "-gsplit", "-fdebug-", "-frandom", "-fsanitize-", "-fproc-stat",
+				"-foptimization-record", "-fcoverage", "-ftest-coverage", "-fdump", "-wrapper", "-fmodule", "-fprofile",
+				"-fcrash", "-fdiagnostics-add", "-mllvm", "-fpass-plugin", "-flto-",
+			} {
 				if strings.HasPrefix(t, bad) {
 					return false
 				}
@@ -56,7 +61,17 @@ func ccHarmless(t string) bool {
 			return true
 		}
 	}
-	return in([]string{"-c", "-S", "-E", "-v", "-w", "-s", "-static", "-shared", "-pthread", "-pedantic", "-pedantic-errors", "-ansi", "-pipe", "-M", "-MM", "-MD", "-MMD", "-MP", "-MG", "-P", "-C", "-rdynamic", "-nostdlib", "-nostdinc", "-fsyntax-only", "-no-pie", "-pie", "-###", "-dM", "-dD", "-dN", "-dI", "-dU"}, t)
+	return in([]string{
+		"-c", "-S", "-E", "-v", "-w", "-s", "-static", "-shared", "-pthread", "-pedantic", "-pedantic-errors", "-ansi",
+		"-pipe", "-M", "-MM", "-MD", "-MMD", "-MP", "-MG", "-P", "-C", "-rdynamic", "-nostdlib", "-nostdinc",
+		"-fsyntax-only", "-no-pie", "-pie", "-###", "-dM", "-dD", "-dN", "-dI", "-dU",
+	}, t)
+}
+
+// compilerPlain are options of compilers that load nothing; values follow some of them.
+var compilerPlain = []string{
+	"-o", "-d", "--out-dir", "--edition", "-O", "-g", "--test", "-cp", "-classpath", "-Wall", "-c", "--crate-type",
+	"--emit", "-nowarn", "-include-runtime",
 }
 
 func runCompiler(c *call, _ *spec, _ parsed) {
@@ -72,7 +87,7 @@ func runCompiler(c *call, _ *spec, _ parsed) {
 			c.write(w)
 		case i > 0 && c.args[i-1].is("-cp", "-classpath"):
 			c.classPath(w)
-		case t == "-o", t == "-d", t == "--out-dir", t == "--edition", t == "-O", t == "-g", t == "--test", t == "-cp", t == "-classpath", t == "-Wall", t == "-c", t == "--crate-type", t == "--emit", t == "-nowarn", t == "-include-runtime":
+		case in(compilerPlain, t):
 		case strings.HasPrefix(t, "--edition="), strings.HasPrefix(t, "--crate-type="), strings.HasPrefix(t, "-Xlint"), strings.HasPrefix(t, "--emit=") && !strings.ContainsAny(t[7:], "=/"):
 		case strings.HasPrefix(t, "-"):
 			c.badOption(&parsed{}, t)

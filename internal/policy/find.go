@@ -4,11 +4,15 @@ import "strings"
 
 // findTests maps find's tests and options to how many operands they take.
 var findTests = map[string]int{
-	"-amin": 1, "-anewer": 1, "-atime": 1, "-cmin": 1, "-cnewer": 1, "-ctime": 1, "-empty": 0, "-executable": 0, "-false": 0, "-fstype": 1, "-gid": 1, "-group": 1,
-	"-ilname": 1, "-iname": 1, "-inum": 1, "-ipath": 1, "-iregex": 1, "-iwholename": 1, "-links": 1, "-lname": 1, "-mmin": 1, "-mtime": 1, "-name": 1, "-newer": 1,
-	"-newermt": 1, "-newerct": 1, "-newerat": 1, "-newermm": 1, "-newercc": 1, "-nogroup": 0, "-nouser": 0, "-path": 1, "-perm": 1, "-readable": 0, "-regex": 1, "-samefile": 1, "-size": 1, "-true": 0, "-type": 1,
+	"-amin": 1, "-anewer": 1, "-atime": 1, "-cmin": 1, "-cnewer": 1, "-ctime": 1, "-empty": 0, "-executable": 0,
+	"-false": 0, "-fstype": 1, "-gid": 1, "-group": 1,
+	"-ilname": 1, "-iname": 1, "-inum": 1, "-ipath": 1, "-iregex": 1, "-iwholename": 1, "-links": 1, "-lname": 1,
+	"-mmin": 1, "-mtime": 1, "-name": 1, "-newer": 1,
+	"-newermt": 1, "-newerct": 1, "-newerat": 1, "-newermm": 1, "-newercc": 1, "-nogroup": 0, "-nouser": 0, "-path": 1,
+	"-perm": 1, "-readable": 0, "-regex": 1, "-samefile": 1, "-size": 1, "-true": 0, "-type": 1,
 	"-uid": 1, "-used": 1, "-user": 1, "-wholename": 1, "-writable": 0, "-xtype": 1, "-context": 1,
-	"-daystart": 0, "-depth": 0, "-d": 0, "-follow": 0, "-ignore_readdir_race": 0, "-noignore_readdir_race": 0, "-maxdepth": 1, "-mindepth": 1, "-mount": 0, "-noleaf": 0, "-regextype": 1, "-warn": 0, "-nowarn": 0, "-xdev": 0,
+	"-daystart": 0, "-depth": 0, "-d": 0, "-follow": 0, "-ignore_readdir_race": 0, "-noignore_readdir_race": 0,
+	"-maxdepth": 1, "-mindepth": 1, "-mount": 0, "-noleaf": 0, "-regextype": 1, "-warn": 0, "-nowarn": 0, "-xdev": 0,
 	"-print": 0, "-print0": 0, "-printf": 1, "-ls": 0, "-prune": 0, "-quit": 0,
 	"-not": 0, "!": 0, "(": 0, ")": 0, "-a": 0, "-and": 0, "-o": 0, "-or": 0, ",": 0, "-help": 0, "--help": 0, "-version": 0, "--version": 0,
 }

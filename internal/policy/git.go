@@ -3,38 +3,93 @@ package policy
 import "strings"
 
 // gitDiff are the options that git's commands share for showing differences.
-const gitDiff = ` -p,-u,--patch -s,--no-patch -U,--unified: --raw --patch-with-raw --minimal --patience --histogram --diff-algorithm: --stat? --numstat --shortstat --summary --name-only --name-status --compact-summary --dirstat? --submodule? --color? --no-color --color-moved? --color-words? --word-diff? --word-diff-regex: --no-renames --check --full-index --binary --abbrev? --no-abbrev -B,--break-rewrites? -M,--find-renames? -C,--find-copies? --find-copies-harder -D,--irreversible-delete -l: --diff-filter: -S: -G: --pickaxe-all --pickaxe-regex -O:r -R --relative? --no-relative -a,--text --ignore-cr-at-eol --ignore-space-at-eol -b,--ignore-space-change -w,--ignore-all-space --ignore-blank-lines -I: --inter-hunk-context: -W,--function-context --no-ext-diff --no-textconv --ignore-submodules? --src-prefix: --dst-prefix: --no-prefix --default-prefix --line-prefix: --ita-invisible-in-index --exit-code -q,--quiet -z --no-indent-heuristic --indent-heuristic --anchored: --patch-with-stat --skip-to: --rotate-to: --ext-diff! --textconv! --output:w -t -r -m -c --cc`
+const gitDiff = `
+	-p,-u,--patch -s,--no-patch -U,--unified: --raw --patch-with-raw --minimal --patience --histogram --diff-algorithm:
+	--stat? --numstat --shortstat --summary --name-only --name-status --compact-summary --dirstat? --submodule? --color?
+	--no-color --color-moved? --color-words? --word-diff? --word-diff-regex: --no-renames --check --full-index --binary
+	--abbrev? --no-abbrev -B,--break-rewrites? -M,--find-renames? -C,--find-copies? --find-copies-harder
+	-D,--irreversible-delete -l: --diff-filter: -S: -G: --pickaxe-all --pickaxe-regex -O:r -R --relative? --no-relative
+	-a,--text --ignore-cr-at-eol --ignore-space-at-eol -b,--ignore-space-change -w,--ignore-all-space
+	--ignore-blank-lines -I: --inter-hunk-context: -W,--function-context --no-ext-diff --no-textconv
+	--ignore-submodules? --src-prefix: --dst-prefix: --no-prefix --default-prefix --line-prefix:
+	--ita-invisible-in-index --exit-code -q,--quiet -z --no-indent-heuristic --indent-heuristic --anchored:
+	--patch-with-stat --skip-to: --rotate-to: --ext-diff! --textconv! --output:w -t -r -m -c --cc`
 
 // gitLog are the options that git's commands share for choosing commits.
-const gitLog = ` -n,--max-count: --skip: --since,--after: --until,--before: --since-as-filter: --author: --committer: --grep: --all-match --invert-grep -i,--regexp-ignore-case --basic-regexp -E,--extended-regexp -F,--fixed-strings -P,--perl-regexp --remove-empty --merges --no-merges --min-parents: --max-parents: --first-parent --not --all --branches? --tags? --remotes? --glob: --exclude: --reflog --alternate-refs --stdin --cherry-mark --cherry-pick --left-only --right-only --cherry -g,--walk-reflogs --boundary --simplify-by-decoration --full-history --dense --sparse --simplify-merges --ancestry-path? --show-pulls --date-order --author-date-order --topo-order --reverse --no-walk? --do-walk --pretty? --format: --abbrev-commit --no-abbrev-commit --oneline --encoding: --expand-tabs? --no-expand-tabs --notes? --no-notes --show-notes? --show-signature --relative-date --date: --parents --children --left-right --graph --show-linear-break? --decorate? --no-decorate --decorate-refs: --decorate-refs-exclude: --source --use-mailmap --no-mailmap --mailmap --log-size -L: --follow --full-diff --count --objects --no-color --clear-decorations --combined-all-paths --diff-merges: --no-diff-merges --remerge-diff`
+const gitLog = `
+	-n,--max-count: --skip: --since,--after: --until,--before: --since-as-filter: --author: --committer: --grep:
+	--all-match --invert-grep -i,--regexp-ignore-case --basic-regexp -E,--extended-regexp -F,--fixed-strings
+	-P,--perl-regexp --remove-empty --merges --no-merges --min-parents: --max-parents: --first-parent --not --all
+	--branches? --tags? --remotes? --glob: --exclude: --reflog --alternate-refs --stdin --cherry-mark --cherry-pick
+	--left-only --right-only --cherry -g,--walk-reflogs --boundary --simplify-by-decoration --full-history --dense
+	--sparse --simplify-merges --ancestry-path? --show-pulls --date-order --author-date-order --topo-order --reverse
+	--no-walk? --do-walk --pretty? --format: --abbrev-commit --no-abbrev-commit --oneline --encoding: --expand-tabs?
+	--no-expand-tabs --notes? --no-notes --show-notes? --show-signature --relative-date --date: --parents --children
+	--left-right --graph --show-linear-break? --decorate? --no-decorate --decorate-refs: --decorate-refs-exclude:
+	--source --use-mailmap --no-mailmap --mailmap --log-size -L: --follow --full-diff --count --objects --no-color
+	--clear-decorations --combined-all-paths --diff-merges: --no-diff-merges --remerge-diff`
 
 // gitTable holds git's subcommands; the name is "git" and the subcommand.
 const gitTable = `
-status | full gitread | v* | -s,--short -b,--branch --show-stash --porcelain? --long -v,--verbose -u,--untracked-files? --ignore-submodules? --ignored? -z --column? --no-column --ahead-behind --no-ahead-behind --renames --no-renames --find-renames?
+status | full gitread | v* | -s,--short -b,--branch --show-stash --porcelain? --long -v,--verbose -u,--untracked-files?
+	--ignore-submodules? --ignored? -z --column? --no-column --ahead-behind --no-ahead-behind --renames --no-renames
+	--find-renames?
 log show whatchanged | gitread numbers gitcontent | v* | -v` + gitLog + gitDiff + `
 diff | gitread numbers gitcontent | v* | --cached,--staged --merge-base --no-index -1,--base -2,--ours -3,--theirs -0` + gitDiff + `
-diff-tree diff-index diff-files range-diff | gitread gitcontent | v* | --cached --root --stdin --no-commit-id -v --pretty? --creation-factor: --left-only --right-only --no-dual-color` + gitDiff + `
+diff-tree diff-index diff-files range-diff | gitread gitcontent | v* | --cached --root --stdin --no-commit-id -v
+	--pretty? --creation-factor: --left-only --right-only --no-dual-color` + gitDiff + `
 shortlog | gitread | v* | -n,--numbered -s,--summary -e,--email -w? -c,--committer --group: --format:` + gitLog + `
 rev-list | gitread numbers | v* | -n` + gitLog + ` --disk-usage? --header --timestamp --quiet --use-bitmap-index
-blame annotate | gitread gitcontent | v* | -b --root --show-stats -L: -l -t -S:r -p,--porcelain --line-porcelain -c --encoding: --date: -M? -C? -e,--show-email -f,--show-name -n,--show-number -s --score-debug -w --abbrev: --ignore-rev: --ignore-revs-file:r --reverse --first-parent --incremental --color-lines --color-by-age -h
-grep | gitread gitcontent numbers | v* | --cached --untracked --no-index --no-exclude-standard --exclude-standard --recurse-submodules -v,--invert-match -i,--ignore-case -w,--word-regexp -a,--text -I -r,--recursive --no-recursive --max-depth: -m,--max-count: -E,--extended-regexp -G,--basic-regexp -P,--perl-regexp -F,--fixed-strings -n,--line-number --column -h -H --full-name -l,--files-with-matches,--name-only -L,--files-without-match -z,--null -c,--count -o,--only-matching --heading --break -p,--show-function -W,--function-context --color? --no-color -C,--context: -A,--after-context: -B,--before-context: -e: -f:r --and --or --not --all-match -q,--quiet --threads: --textconv! --no-textconv -O,--open-files-in-pager?!
-ls-files | gitread | v* | -z -t -v -f -c,--cached -d,--deleted -m,--modified -o,--others -i,--ignored -s,--stage --directory --no-empty-directory -u,--unmerged -k,--killed --resolve-undo -x,--exclude: -X,--exclude-from:r --exclude-per-directory: --exclude-standard --full-name --recurse-submodules --error-unmatch --with-tree: --abbrev? --debug --eol --deduplicate --sparse --format:
-ls-tree | gitread | v* | -d -r -t -l,--long -z --name-only --name-status --object-only --full-name --full-tree --abbrev? --format:
-rev-parse | gitread | v* | --abbrev-ref? --show-toplevel --show-prefix --show-cdup --git-dir --absolute-git-dir --git-common-dir --is-inside-work-tree --is-inside-git-dir --is-bare-repository --is-shallow-repository --short? --verify -q,--quiet --symbolic --symbolic-full-name --all --branches? --tags? --remotes? --not --default: --show-superproject-working-tree --show-object-format? --git-path: --path-format: --local-env-vars --sq --revs-only --no-revs --flags --no-flags --parseopt! --sq-quote! --since: --until: --disambiguate: --exclude: --glob: --resolve-git-dir:r --shared-index-path --end-of-options
-describe | gitread | v* | --all --tags --contains --abbrev? --candidates: --exact-match --debug --long --match: --exclude: --always --first-parent --dirty? --broken?
-branch | gitread gitlist | v* | -a,--all -r,--remotes -l,--list -v,--verbose -vv -q,--quiet --show-current --contains? --no-contains? --merged? --no-merged? --points-at: --sort: --format: --color? --no-color --column? --no-column --abbrev? --no-abbrev -i,--ignore-case -d! -D! -m! -M! -c! -C! -f! -u:! --set-upstream-to:! --unset-upstream! --edit-description! -t! --track! --delete! --move! --copy! --force!
-tag | gitread gitlist | v* | -l,--list -n? --contains? --no-contains? --merged? --no-merged? --points-at: --sort: --format: --color? --column? --no-column -i,--ignore-case -v! -d! -a! -s! -f! -m:! -F:! -u:!
+blame annotate | gitread gitcontent | v* | -b --root --show-stats -L: -l -t -S:r -p,--porcelain --line-porcelain -c
+	--encoding: --date: -M? -C? -e,--show-email -f,--show-name -n,--show-number -s --score-debug -w --abbrev:
+	--ignore-rev: --ignore-revs-file:r --reverse --first-parent --incremental --color-lines --color-by-age -h
+grep | gitread gitcontent numbers | v* | --cached --untracked --no-index --no-exclude-standard --exclude-standard
+	--recurse-submodules -v,--invert-match -i,--ignore-case -w,--word-regexp -a,--text -I -r,--recursive --no-recursive
+	--max-depth: -m,--max-count: -E,--extended-regexp -G,--basic-regexp -P,--perl-regexp -F,--fixed-strings
+	-n,--line-number --column -h -H --full-name -l,--files-with-matches,--name-only -L,--files-without-match -z,--null
+	-c,--count -o,--only-matching --heading --break -p,--show-function -W,--function-context --color? --no-color
+	-C,--context: -A,--after-context: -B,--before-context: -e: -f:r --and --or --not --all-match -q,--quiet --threads:
+	--textconv! --no-textconv -O,--open-files-in-pager?!
+ls-files | gitread | v* | -z -t -v -f -c,--cached -d,--deleted -m,--modified -o,--others -i,--ignored -s,--stage
+	--directory --no-empty-directory -u,--unmerged -k,--killed --resolve-undo -x,--exclude: -X,--exclude-from:r
+	--exclude-per-directory: --exclude-standard --full-name --recurse-submodules --error-unmatch --with-tree: --abbrev?
+	--debug --eol --deduplicate --sparse --format:
+ls-tree | gitread | v* | -d -r -t -l,--long -z --name-only --name-status --object-only --full-name --full-tree --abbrev?
+	--format:
+rev-parse | gitread | v* | --abbrev-ref? --show-toplevel --show-prefix --show-cdup --git-dir --absolute-git-dir
+	--git-common-dir --is-inside-work-tree --is-inside-git-dir --is-bare-repository --is-shallow-repository --short?
+	--verify -q,--quiet --symbolic --symbolic-full-name --all --branches? --tags? --remotes? --not --default:
+	--show-superproject-working-tree --show-object-format? --git-path: --path-format: --local-env-vars --sq --revs-only
+	--no-revs --flags --no-flags --parseopt! --sq-quote! --since: --until: --disambiguate: --exclude: --glob:
+	--resolve-git-dir:r --shared-index-path --end-of-options
+describe | gitread | v* | --all --tags --contains --abbrev? --candidates: --exact-match --debug --long --match:
+	--exclude: --always --first-parent --dirty? --broken?
+branch | gitread gitlist | v* | -a,--all -r,--remotes -l,--list -v,--verbose -vv -q,--quiet --show-current --contains?
+	--no-contains? --merged? --no-merged? --points-at: --sort: --format: --color? --no-color --column? --no-column
+	--abbrev? --no-abbrev -i,--ignore-case -d! -D! -m! -M! -c! -C! -f! -u:! --set-upstream-to:! --unset-upstream!
+	--edit-description! -t! --track! --delete! --move! --copy! --force!
+tag | gitread gitlist | v* | -l,--list -n? --contains? --no-contains? --merged? --no-merged? --points-at: --sort:
+	--format: --color? --column? --no-column -i,--ignore-case -v! -d! -a! -s! -f! -m:! -F:! -u:!
 remote | gitread gitremote | v* | -v,--verbose
-stash | gitread gitstash gitcontent | v* | --date: -n,--max-count: --numstat --shortstat -p,--patch --stat? --name-only --name-status -u,--include-untracked --only-untracked --oneline --format: --pretty?
-config | gitread gitconfig | v* | --get: --get-all: --get-regexp: --get-urlmatch: -l,--list --local --global --system --worktree --name-only --show-origin --show-scope -z,--null --type: --bool --int --path --includes --no-includes --default: --bool-or-int -f:! --file:! --blob:! -e! --edit! --unset! --unset-all! --add! --replace-all! --rename-section! --remove-section!
-cat-file | gitread gitcontent | v* | -t -s -p -e --batch? --batch-check? --batch-all-objects --unordered --buffer --textconv! --filters! --follow-symlinks
+stash | gitread gitstash gitcontent | v* | --date: -n,--max-count: --numstat --shortstat -p,--patch --stat? --name-only
+	--name-status -u,--include-untracked --only-untracked --oneline --format: --pretty?
+config | gitread gitconfig | v* | --get: --get-all: --get-regexp: --get-urlmatch: -l,--list --local --global --system
+	--worktree --name-only --show-origin --show-scope -z,--null --type: --bool --int --path --includes --no-includes
+	--default: --bool-or-int -f:! --file:! --blob:! -e! --edit! --unset! --unset-all! --add! --replace-all!
+	--rename-section! --remove-section!
+cat-file | gitread gitcontent | v* | -t -s -p -e --batch? --batch-check? --batch-all-objects --unordered --buffer
+	--textconv! --filters! --follow-symlinks
 merge-base | gitread | v* | -a,--all --octopus --independent --is-ancestor --fork-point
 name-rev | gitread | v* | --tags --refs: --name-only --always --no-undefined --all --exclude:
-for-each-ref show-ref show-branch | gitread | v* | --count: --sort: --format: --color? --points-at: --merged? --no-merged? --contains? --no-contains? --head --heads,--branches --tags -d,--dereference -s,--hash? --verify -q,--quiet --abbrev? --exists: -a,--all -r,--remotes --current --topo-order --date-order --list --more: --no-name --sha1-name --topics --exclude: --ignore-case
+for-each-ref show-ref show-branch | gitread | v* | --count: --sort: --format: --color? --points-at: --merged?
+	--no-merged? --contains? --no-contains? --head --heads,--branches --tags -d,--dereference -s,--hash? --verify
+	-q,--quiet --abbrev? --exists: -a,--all -r,--remotes --current --topo-order --date-order --list --more: --no-name
+	--sha1-name --topics --exclude: --ignore-case
 symbolic-ref | gitread gitsymref | v v | -q,--quiet --short --no-recurse --recurse -d! -m:!
 reflog | gitread gitreflog numbers | v* |` + gitLog + ` -p --stat?
 count-objects | gitread | - | -v,--verbose -H,--human-readable
-check-ignore check-attr check-ref-format check-mailmap | gitread | v* | -q,--quiet -v,--verbose --stdin -z -n,--non-matching --no-index -a,--all --cached --branch --normalize --allow-onelevel
+check-ignore check-attr check-ref-format check-mailmap | gitread | v* | -q,--quiet -v,--verbose --stdin -z
+	-n,--non-matching --no-index -a,--all --cached --branch --normalize --allow-onelevel
 cherry | gitread | v* | -v --abbrev?
 var | gitread gitvar | v | -l!
 version | safe | - | --build-options
@@ -45,16 +100,27 @@ notes | gitread gitnotes | v* | --ref:
 bisect | gitread gitbisect | v* |
 verify-commit verify-tag verify-pack | gitread | v* | -v,--verbose --raw -s,--stat-only
 fsck | gitread | v* | --full --strict --no-dangling --unreachable --connectivity-only --no-progress --verbose
-add stage | gitadd | r* | -A,--all,--no-ignore-removal -u,--update -v,--verbose -n,--dry-run -f,--force -N,--intent-to-add --refresh --ignore-errors --ignore-missing --chmod: -i! -p! -e! --interactive! --patch! --edit! --pathspec-from-file:!
+add stage | gitadd | r* | -A,--all,--no-ignore-removal -u,--update -v,--verbose -n,--dry-run -f,--force
+	-N,--intent-to-add --refresh --ignore-errors --ignore-missing --chmod: -i! -p! -e! --interactive! --patch! --edit!
+	--pathspec-from-file:!
 mv | gitadd | w* | -v,--verbose -n,--dry-run -k
-archive | gitread gitarchive gitcontent | v* | --format: -l,--list -v,--verbose --prefix: -o,--output:w --add-file:r --worktree-attributes -0 -1 -9 --remote:! --exec:!
+archive | gitread gitarchive gitcontent | v* | --format: -l,--list -v,--verbose --prefix: -o,--output:w --add-file:r
+	--worktree-attributes -0 -1 -9 --remote:! --exec:!
 `
 
 // gitGlobals are the options before the subcommand that change nothing.
-var gitGlobals = []string{"--no-pager", "-P", "--no-optional-locks", "--no-replace-objects", "--literal-pathspecs", "--glob-pathspecs", "--noglob-pathspecs", "--icase-pathspecs", "--no-advice", "--no-lazy-fetch"}
+var gitGlobals = []string{
+	"--no-pager", "-P", "--no-optional-locks", "--no-replace-objects", "--literal-pathspecs", "--glob-pathspecs",
+	"--noglob-pathspecs", "--icase-pathspecs", "--no-advice", "--no-lazy-fetch",
+}
 
 // gitConfigSafe are settings that only change how output looks.
-var gitConfigSafe = []string{"color.ui", "color.diff", "color.status", "color.branch", "core.quotepath", "core.pager=cat", "pager.log=false", "pager.diff=false", "log.showsignature", "diff.renames", "diff.mnemonicprefix", "core.abbrev", "log.date", "core.fsmonitor=false", "advice.detachedhead", "core.hookspath=/dev/null", "diff.algorithm", "status.short", "grep.linenumber", "core.pager="}
+var gitConfigSafe = []string{
+	"color.ui", "color.diff", "color.status", "color.branch", "core.quotepath", "core.pager=cat", "pager.log=false",
+	"pager.diff=false", "log.showsignature", "diff.renames", "diff.mnemonicprefix", "core.abbrev", "log.date",
+	"core.fsmonitor=false", "advice.detachedhead", "core.hookspath=/dev/null", "diff.algorithm", "status.short",
+	"grep.linenumber", "core.pager=",
+}
 
 // runGit judges git by its subcommand.
 func runGit(c *call, _ *spec, _ parsed) {

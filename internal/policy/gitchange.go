@@ -1,6 +1,9 @@
 package policy
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // gitChange judges the subcommands that change something.
 func (c *call) gitChange(sub string) {
@@ -90,7 +93,7 @@ func (c *call) gitRemoteArgs(has func(...string) bool) {
 			c.raise(Risky, "%s runs the command in its address", c.by())
 			c.s.worst(strings.TrimPrefix(t, "ext::"), c.by())
 		}
-		if _, v, ok := strings.Cut(t, "="); ok && (strings.HasPrefix(t, "--upload-pa") || strings.HasPrefix(t, "--receive-pa") || strings.HasPrefix(t, "--exec") || strings.HasPrefix(t, "--config") || strings.HasPrefix(t, "-c")) {
+		if _, v, ok := strings.Cut(t, "="); ok && slices.ContainsFunc([]string{"--upload-pa", "--receive-pa", "--exec", "--config", "-c"}, func(o string) bool { return strings.HasPrefix(t, o) }) {
 			c.s.worst(v, c.by())
 		}
 		if strings.Contains(t, "://") || strings.Contains(t, "@") {
@@ -104,7 +107,10 @@ func (c *call) gitClone() {
 	var ops []word
 	for i := 0; i < len(c.args); i++ {
 		w := c.args[i]
-		if w.is("-b", "--branch", "--depth", "-o", "--origin", "-c", "--config", "-j", "--jobs", "--filter", "--reference", "--template", "-u", "--upload-pack", "--separate-git-dir") {
+		if w.is(
+			"-b", "--branch", "--depth", "-o", "--origin", "-c", "--config", "-j", "--jobs", "--filter", "--reference",
+			"--template", "-u", "--upload-pack", "--separate-git-dir",
+		) {
 			i++
 			continue
 		}

@@ -50,13 +50,23 @@ func (p parsed) namesCommits() bool {
 
 // gitPlain are the options with which the commands that name things print no
 // field that starts with a dash.
-var gitPlain = []string{"--abbrev-ref", "--show-toplevel", "--show-prefix", "--show-cdup", "--git-dir", "--absolute-git-dir", "--git-common-dir", "--is-inside-work-tree", "--is-inside-git-dir",
-	"--is-bare-repository", "--is-shallow-repository", "--short", "--verify", "-q", "--symbolic-full-name", "--show-object-format", "--show-current", "-a", "--all", "-r", "-l", "--tags", "--always", "--long",
-	"--abbrev", "--no-abbrev", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at", "--sort", "--no-color", "--exact-match", "--first-parent", "--match", "--exclude", "--candidates", "--octopus", "--independent", "--is-ancestor", "--fork-point", "--name-only"}
+var gitPlain = []string{
+	"--abbrev-ref", "--show-toplevel", "--show-prefix", "--show-cdup", "--git-dir", "--absolute-git-dir",
+	"--git-common-dir", "--is-inside-work-tree", "--is-inside-git-dir", "--is-bare-repository",
+	"--is-shallow-repository", "--short", "--verify", "-q", "--symbolic-full-name", "--show-object-format",
+	"--show-current", "-a", "--all", "-r", "-l", "--tags", "--always", "--long", "--abbrev", "--no-abbrev",
+	"--contains", "--no-contains", "--merged", "--no-merged", "--points-at", "--sort", "--no-color", "--exact-match",
+	"--first-parent", "--match", "--exclude", "--candidates", "--octopus", "--independent", "--is-ancestor",
+	"--fork-point", "--name-only",
+}
 
 // gitListing are the options with which rev-list prints nothing but numbers or
 // names of commits.
-var gitListing = []string{"--count", "-n", "--max-count", "--skip", "--all", "--since", "--until", "--author", "--committer", "--grep", "--merges", "--no-merges", "--first-parent", "--reverse", "--branches", "--tags", "--remotes", "--not", "--max-parents", "--min-parents", "--topo-order", "--date-order", "--no-walk", "--abbrev-commit"}
+var gitListing = []string{
+	"--count", "-n", "--max-count", "--skip", "--all", "--since", "--until", "--author", "--committer", "--grep",
+	"--merges", "--no-merges", "--first-parent", "--reverse", "--branches", "--tags", "--remotes", "--not",
+	"--max-parents", "--min-parents", "--topo-order", "--date-order", "--no-walk", "--abbrev-commit",
+}
 
 // gitPlainWords reports whether the operands, which git may print as they are,
 // start with no dash.

@@ -78,11 +78,17 @@ func (c *call) goTestArgs(args []word) {
 }
 
 // goTestPlain are flags of a test's program that only choose and show.
-var goTestPlain = []string{"test.v", "test.run", "test.short", "test.count", "test.bench", "test.benchtime", "test.timeout", "test.parallel", "test.cpu", "test.list", "test.failfast", "test.skip", "test.benchmem"}
+var goTestPlain = []string{
+	"test.v", "test.run", "test.short", "test.count", "test.bench", "test.benchtime", "test.timeout", "test.parallel",
+	"test.cpu", "test.list", "test.failfast", "test.skip", "test.benchmem",
+}
 
 // goFlagsPlain are flags of go's compiler, assembler and linker that write and
 // run nothing else.
-var goFlagsPlain = []string{"-N", "-l", "-m", "-m=2", "-S", "-s", "-w", "-e", "-B", "-+", "-race", "-live", "-wb", "-K", "-L", "-dwarf=false", "-checkptr", "-d=checkptr", "-d=checkptr=0"}
+var goFlagsPlain = []string{
+	"-N", "-l", "-m", "-m=2", "-S", "-s", "-w", "-e", "-B", "-+", "-race", "-live", "-wb", "-K", "-L", "-dwarf=false",
+	"-checkptr", "-d=checkptr", "-d=checkptr=0",
+}
 
 // goFlags judges the flags that are passed on to go's compiler and linker: some
 // name programs, or files that are written.
@@ -179,7 +185,9 @@ func runGoWork(c *call, _ *spec, _ parsed) {
 // goTools are go's tools that only read, with the options that leave it so.
 // Those marked ":" take a value.
 var goTools = map[string]*spec{
-	"pprof":     mustSpec("pprof | single nodashdash | r* | -top -text -list: -peek: -tree -raw -traces -cum -flat -nodecount: -sample_index: -focus: -ignore: -show: -hide: -lines -functions -files -unit: -alloc_space -alloc_objects -inuse_space -inuse_objects -base:r -diff_base:r -output:w"),
+	"pprof": mustSpec(`pprof | single nodashdash | r* | -top -text -list: -peek: -tree -raw -traces -cum -flat
+	-nodecount: -sample_index: -focus: -ignore: -show: -hide: -lines -functions -files -unit: -alloc_space
+	-alloc_objects -inuse_space -inuse_objects -base:r -diff_base:r -output:w`),
 	"cover":     mustSpec("cover | single | v* | -func:r"),
 	"nm":        mustSpec("nm | single | r* | -n -size -sort: -type"),
 	"objdump":   mustSpec("objdump | single | r* | -S -gnu -s:"),

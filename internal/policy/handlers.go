@@ -10,19 +10,32 @@ import (
 // handlers are the parts of the tables that a line cannot say, by attribute.
 func handlers() map[string]func(*call, *spec, parsed) {
 	return map[string]func(*call, *spec, parsed){
-		"cat": runCat, "xmllint": runXmllint, "tr": runTr, "decode": runDecode, "hex": runHex, "rev": runRev, "grep": runGrep, "jq": runJq, "yq": runYq, "gofmt": runGofmt, "mktemp": runMktemp,
+		"cat": runCat, "xmllint": runXmllint, "tr": runTr, "decode": runDecode, "hex": runHex, "rev": runRev,
+		"grep": runGrep, "jq": runJq, "yq": runYq, "gofmt": runGofmt, "mktemp": runMktemp,
 		"tee": runTee, "cp": runCp, "mv": runMv, "install": runInstall, "ln": runLn, "rm": runRm, "delete": runDelete, "chmod": runChmod, "owner": runOwner,
-		"split": runSplit, "csplit": runCsplit, "patch": runPatch, "dd": runDd, "pack": runPack, "zip": runZip, "unzip": runUnzip, "sevenzip": runSevenZip, "ar": runAr, "cpio": runCpio, "objwrite": runObjWrite,
-		"sed": runSed, "awk": runAwk, "find": runFind, "tar": runTar, "risky-run": runRiskyRun, "pager": runPager, "date": runDate, "ps": runPs, "printenv": runPrintenv, "risky": runRiskyRead,
-		"wrap": runWrap, "coverwrap": runCoverWrap, "envlist": runEnvList, "gotestsum": runGotestsum, "golangci": runGolangci, "sphinx": runSphinx, "env": runEnv, "busybox": runBusybox, "xargs": runXargs, "watch": runWatch, "flock": runFlock, "script": runScriptCmd, "parallel": runParallel, "strings": runStrings,
-		"sudo": runSudo, "su": runSu, "trace": runTrace, "riskywrap": runRiskyWrap, "escape": runEscape, "shell": runShell, "ssh": runSSH, "tmux": runTmux, "envrun": runEnvRun, "at": runAt,
+		"split": runSplit, "csplit": runCsplit, "patch": runPatch, "dd": runDd, "pack": runPack, "zip": runZip,
+		"unzip": runUnzip, "sevenzip": runSevenZip, "ar": runAr, "cpio": runCpio, "objwrite": runObjWrite,
+		"sed": runSed, "awk": runAwk, "find": runFind, "tar": runTar, "risky-run": runRiskyRun, "pager": runPager,
+		"date": runDate, "ps": runPs, "printenv": runPrintenv, "risky": runRiskyRead,
+		"wrap": runWrap, "coverwrap": runCoverWrap, "envlist": runEnvList, "gotestsum": runGotestsum,
+		"golangci": runGolangci, "sphinx": runSphinx, "env": runEnv, "busybox": runBusybox, "xargs": runXargs,
+		"watch": runWatch, "flock": runFlock, "script": runScriptCmd, "parallel": runParallel, "strings": runStrings,
+		"sudo": runSudo, "su": runSu, "trace": runTrace, "riskywrap": runRiskyWrap, "escape": runEscape,
+		"shell": runShell, "ssh": runSSH, "tmux": runTmux, "envrun": runEnvRun, "at": runAt,
 		"python": runPython, "interp": runInterp, "node": runNode, "editor": runEditor, "java": runJava, "jar": runJar, "sql": runSQL, "calc": runCalc,
-		"git": runGit, "make": runMake, "npm": runNpm, "npx": runNpx, "go": runGo, "cargo": runCargo, "targets": runTargets, "coverage": runCoverage, "pytest": runPytest,
-		"gotest": runGoBuild, "gonew": runGoBuild, "golist": runGoBuild, "gofmtpkgs": runGoBuild, "gomod": runGoMod, "gowork": runGoWork, "gotool": runGoTool, "goclean": runGoClean, "gorisky": runGoRisky,
-		"cargofmt": runCargoFmt, "ninja": runNinja, "cmake": runCmake, "meson": runMeson, "bazel": runBazel, "mvn": runMvn, "gradle": runGradle, "dotnet": runDotnet, "swift": runSwift, "zig": runZig, "mix": runMix,
-		"cc": runCC, "compiler": runCompiler, "curl": runCurl, "wget": runWget, "nc": runNc, "copyout": runCopyOut, "message": runMessage, "keys": runKeys, "remote": runRemote, "database": runDatabase,
-		"docker": runDocker, "system": runSystem, "packages": runPackages, "critical-host": runCriticalHost, "services": runServices, "disks": runDisks, "kernel": runKernel, "accounts": runAccounts,
-		"killers": runKillers, "hostset": runHostSet, "miner": runMiner, "scanner": runScanner, "sshkeys": runSSHKeys, "net": runNetLook, "crontab": runCrontab, "ip": runIP, "openssl": runOpenssl, "rpm": runRpm, "pkgq": runPkgQuery,
+		"git": runGit, "make": runMake, "npm": runNpm, "npx": runNpx, "go": runGo, "cargo": runCargo,
+		"targets": runTargets, "coverage": runCoverage, "pytest": runPytest,
+		"gotest": runGoBuild, "gonew": runGoBuild, "golist": runGoBuild, "gofmtpkgs": runGoBuild, "gomod": runGoMod,
+		"gowork": runGoWork, "gotool": runGoTool, "goclean": runGoClean, "gorisky": runGoRisky,
+		"cargofmt": runCargoFmt, "ninja": runNinja, "cmake": runCmake, "meson": runMeson, "bazel": runBazel,
+		"mvn": runMvn, "gradle": runGradle, "dotnet": runDotnet, "swift": runSwift, "zig": runZig, "mix": runMix,
+		"cc": runCC, "compiler": runCompiler, "curl": runCurl, "wget": runWget, "nc": runNc, "copyout": runCopyOut,
+		"message": runMessage, "keys": runKeys, "remote": runRemote, "database": runDatabase,
+		"docker": runDocker, "system": runSystem, "packages": runPackages, "critical-host": runCriticalHost,
+		"services": runServices, "disks": runDisks, "kernel": runKernel, "accounts": runAccounts,
+		"killers": runKillers, "hostset": runHostSet, "miner": runMiner, "scanner": runScanner, "sshkeys": runSSHKeys,
+		"net": runNetLook, "crontab": runCrontab, "ip": runIP, "openssl": runOpenssl, "rpm": runRpm,
+		"pkgq": runPkgQuery,
 	}
 }
 
@@ -54,7 +67,7 @@ var loadTables = sync.OnceValue(func() *tables {
 // addTable compiles a table's lines. The tables are part of the program, so a
 // fault in one is a fault in the program.
 func addTable(into map[string]*spec, text string, h map[string]func(*call, *spec, parsed)) {
-	for _, line := range strings.Split(text, "\n") {
+	for _, line := range strings.Split(unwrap(text), "\n") {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
@@ -73,6 +86,9 @@ func addTable(into map[string]*spec, text string, h map[string]func(*call, *spec
 	}
 }
 
+// unwrap joins a line that begins with a tab to the one before.
+func unwrap(text string) string { return strings.ReplaceAll(text, "\n\t", " ") }
+
 // padColumns lets a line leave its last column, or an attribute column, empty.
 func padColumns(line string) string {
 	line = strings.ReplaceAll(line, " |  | ", " | - | ")
@@ -87,7 +103,7 @@ func padColumns(line string) string {
 }
 
 func mustSpec(line string) *spec {
-	_, sp, err := parseSpec(padColumns(line))
+	_, sp, err := parseSpec(padColumns(unwrap(line)))
 	if err != nil {
 		panic(fmt.Sprintf("policy: table: %v", err))
 	}

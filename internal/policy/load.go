@@ -413,7 +413,11 @@ func runsOthers(name string) bool {
 	if sp == nil {
 		return false
 	}
-	for _, a := range []string{"wrap", "coverwrap", "env", "busybox", "xargs", "watch", "flock", "script", "parallel", "strings", "sudo", "su", "trace", "riskywrap", "escape", "shell", "ssh", "tmux", "envrun", "at", "python", "interp", "node", "editor", "sql", "find", "docker", "npx", "java"} {
+	for _, a := range []string{
+		"wrap", "coverwrap", "env", "busybox", "xargs", "watch", "flock", "script", "parallel", "strings", "sudo", "su",
+		"trace", "riskywrap", "escape", "shell", "ssh", "tmux", "envrun", "at", "python", "interp", "node", "editor",
+		"sql", "find", "docker", "npx", "java",
+	} {
 		if sp.attr(a) {
 			return true
 		}

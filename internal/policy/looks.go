@@ -16,7 +16,8 @@ var remoteLooks = map[string][]string{
 	"helm":      {"list", "ls", "status", "history", "get", "search", "show", "env", "repo list"},
 	"terraform": {"plan", "show", "output", "state list", "state show", "providers", "graph", "workspace list", "workspace show"},
 	"gh": {
-		"pr view", "pr list", "pr diff", "pr checks", "pr status", "issue view", "issue list", "issue status", "run list", "run view", "run watch", "repo view", "repo list",
+		"pr view", "pr list", "pr diff", "pr checks", "pr status", "issue view", "issue list", "issue status",
+		"run list", "run view", "run watch", "repo view", "repo list",
 		"release list", "release view", "workflow list", "workflow view", "search", "label list", "auth status",
 	},
 	"aws":      {"* describe-*", "* list-*", "* get-*", "* head-*", "* filter-*", "* lookup-*", "* batch-get-*", "s3 ls", "logs tail"},
@@ -25,9 +26,11 @@ var remoteLooks = map[string][]string{
 	"nomad":    {"* status", "status", "alloc logs"},
 	"temporal": {"* list", "* describe", "* show", "* count"},
 	"docker": {
-		"ps", "images", "logs", "inspect", "stats", "top", "port", "diff", "events", "version", "info", "history", "search", "system df", "system info", "system events",
+		"ps", "images", "logs", "inspect", "stats", "top", "port", "diff", "events", "version", "info", "history",
+		"search", "system df", "system info", "system events",
 		"compose ps", "compose logs", "compose config", "compose images", "compose top", "compose ls", "container ls", "container logs", "container inspect",
-		"container stats", "container top", "image ls", "image inspect", "image history", "volume ls", "volume inspect", "network ls", "network inspect", "context ls", "context show",
+		"container stats", "container top", "image ls", "image inspect", "image history", "volume ls", "volume inspect",
+		"network ls", "network inspect", "context ls", "context show",
 	},
 }
 
@@ -70,8 +73,11 @@ func beginsAs(words, form []string) bool {
 
 // lookOptions choose what a look at clusters or containers shows, and read no file.
 var lookOptions = []string{
-	"-n", "--namespace", "-A", "--all-namespaces", "-o", "--output", "-l", "--selector", "--field-selector", "--sort-by", "--context", "-c", "--container", "--containers", "-p", "--previous",
-	"--since", "--since-time", "--until", "--tail", "--timestamps", "-t", "-f", "--follow", "-w", "--watch", "--no-headers", "--show-labels", "-a", "--all", "-q", "--quiet", "--format", "--filter", "--no-stream", "--no-trunc",
+	"-n", "--namespace", "-A", "--all-namespaces", "-o", "--output", "-l", "--selector", "--field-selector",
+	"--sort-by", "--context", "-c", "--container", "--containers", "-p", "--previous",
+	"--since", "--since-time", "--until", "--tail", "--timestamps", "-t", "-f", "--follow", "-w", "--watch",
+	"--no-headers", "--show-labels", "-a", "--all", "-q", "--quiet", "--format", "--filter", "--no-stream",
+	"--no-trunc",
 }
 
 // plainLook reports whether words are a look at clusters or containers that reads no

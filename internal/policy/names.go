@@ -71,7 +71,8 @@ func (c *call) searchesKeys() bool {
 // secretSamples are names of credentials that a pattern is tried on. Those that end as
 // many other files do count only where the pattern says more than that.
 var secretSamples = []string{
-	".env", ".env.local", ".netrc", ".pgpass", ".git-credentials", ".htpasswd", ".pypirc", ".vault-token", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "authorized_keys",
+	".env", ".env.local", ".netrc", ".pgpass", ".git-credentials", ".htpasswd", ".pypirc", ".vault-token", "id_rsa",
+	"id_dsa", "id_ecdsa", "id_ed25519", "authorized_keys",
 	"x.pem", "x.key", "x.p12", "x.pfx", "x.kdbx", "kubeconfig", "wallet.dat",
 }
 

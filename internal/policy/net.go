@@ -79,7 +79,22 @@ func (c *call) download(w word) {
 	}
 }
 
-var curlSpec = mustSpec("curl | full | v* | -s,--silent -S,--show-error -L,--location --location-trusted -f,--fail --fail-with-body --fail-early -k,--insecure -i,--include,--show-headers -I,--head -v,--verbose -N,--no-buffer -g,--globoff -G,--get -q,--disable -#,--progress-bar --no-progress-meter -4,--ipv4 -6,--ipv6 -0,--http1.0 --http1.1 --http2 --http3 --compressed --tlsv1.2 --tlsv1.3 -j,--junk-session-cookies -n,--netrc --create-dirs -J,--remote-header-name -O,--remote-name --remote-name-all -R,--remote-time -a,--append -l,--list-only -Z,--parallel --no-keepalive --retry-connrefused --retry-all-errors -o,--output: --output-dir: -d,--data,--data-ascii: --data-binary: --data-raw: --data-urlencode: --json: --url-query: -F,--form,--form-string: -T,--upload-file: -X,--request: -H,--header: -u,--user: -b,--cookie: -c,--cookie-jar:w -A,--user-agent: -e,--referer: -m,--max-time: --connect-timeout: --retry: --retry-delay: --retry-max-time: -r,--range: -C,--continue-at: -w,--write-out: -x,--proxy: --preproxy: --resolve: --connect-to: --interface: --limit-rate: --max-redirs: --max-filesize: --url: --unix-socket: --abstract-unix-socket: -D,--dump-header:w --trace:w --trace-ascii:w --stderr:w -K,--config:! --cacert:r --cert: -E: --key: --doh-url: --oauth2-bearer: --aws-sigv4: -t,--telnet-option: -Q,--quote:! -y,--speed-time: -Y,--speed-limit: -z,--time-cond: -Z --proto: --proto-default: --proto-redir: --noproxy: -h,--help? --netrc-file:r --engine:! --libcurl:w --hsts:w --alt-svc:w --etag-save:w --etag-compare:r --ciphers: --ssl-reqd --anyauth --basic --digest --negotiate --ntlm -M,--manual --raw --tr-encoding --path-as-is --variable: --expand-url: --expand-data: --rate: --no-clobber --remove-on-error --skip-existing")
+var curlSpec = mustSpec(`curl | full | v* | -s,--silent -S,--show-error -L,--location --location-trusted -f,--fail
+	--fail-with-body --fail-early -k,--insecure -i,--include,--show-headers -I,--head -v,--verbose -N,--no-buffer
+	-g,--globoff -G,--get -q,--disable -#,--progress-bar --no-progress-meter -4,--ipv4 -6,--ipv6 -0,--http1.0 --http1.1
+	--http2 --http3 --compressed --tlsv1.2 --tlsv1.3 -j,--junk-session-cookies -n,--netrc --create-dirs
+	-J,--remote-header-name -O,--remote-name --remote-name-all -R,--remote-time -a,--append -l,--list-only -Z,--parallel
+	--no-keepalive --retry-connrefused --retry-all-errors -o,--output: --output-dir: -d,--data,--data-ascii:
+	--data-binary: --data-raw: --data-urlencode: --json: --url-query: -F,--form,--form-string: -T,--upload-file:
+	-X,--request: -H,--header: -u,--user: -b,--cookie: -c,--cookie-jar:w -A,--user-agent: -e,--referer: -m,--max-time:
+	--connect-timeout: --retry: --retry-delay: --retry-max-time: -r,--range: -C,--continue-at: -w,--write-out:
+	-x,--proxy: --preproxy: --resolve: --connect-to: --interface: --limit-rate: --max-redirs: --max-filesize: --url:
+	--unix-socket: --abstract-unix-socket: -D,--dump-header:w --trace:w --trace-ascii:w --stderr:w -K,--config:!
+	--cacert:r --cert: -E: --key: --doh-url: --oauth2-bearer: --aws-sigv4: -t,--telnet-option: -Q,--quote:!
+	-y,--speed-time: -Y,--speed-limit: -z,--time-cond: -Z --proto: --proto-default: --proto-redir: --noproxy: -h,--help?
+	--netrc-file:r --engine:! --libcurl:w --hsts:w --alt-svc:w --etag-save:w --etag-compare:r --ciphers: --ssl-reqd
+	--anyauth --basic --digest --negotiate --ntlm -M,--manual --raw --tr-encoding --path-as-is --variable: --expand-url:
+	--expand-data: --rate: --no-clobber --remove-on-error --skip-existing`)
 
 // uploads judges one thing that curl sends.
 func (c *call) uploads(opt string, w word) {

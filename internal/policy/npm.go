@@ -6,7 +6,13 @@ import (
 )
 
 // npmNeutral are options of npm and kin that change nothing about what runs.
-var npmNeutral = []string{"-s", "--silent", "-q", "--quiet", "--if-present", "-w", "--workspaces", "-ws", "--no-progress", "--color", "--no-color", "--no-audit", "--no-fund", "-r", "--recursive", "-d", "-dd", "--loglevel=error", "--loglevel=warn", "--offline", "--frozen-lockfile", "--immutable", "--json", "--long", "-l", "--parseable", "-p", "--prod", "--production", "--all", "-a", "--stream", "--parallel", "--no-bail", "--bail", "--ci", "--coverage", "--runInBand", "-g", "--global", "-y", "--yes", "--verbose", "--no-watch", "--no-coverage", "--progress=false"}
+var npmNeutral = []string{
+	"-s", "--silent", "-q", "--quiet", "--if-present", "-w", "--workspaces", "-ws", "--no-progress", "--color",
+	"--no-color", "--no-audit", "--no-fund", "-r", "--recursive", "-d", "-dd", "--loglevel=error", "--loglevel=warn",
+	"--offline", "--frozen-lockfile", "--immutable", "--json", "--long", "-l", "--parseable", "-p", "--prod",
+	"--production", "--all", "-a", "--stream", "--parallel", "--no-bail", "--bail", "--ci", "--coverage", "--runInBand",
+	"-g", "--global", "-y", "--yes", "--verbose", "--no-watch", "--no-coverage", "--progress=false",
+}
 
 // runNpm judges npm, pnpm and yarn: scripts by name.
 func runNpm(c *call, _ *spec, _ parsed) {
@@ -69,7 +75,10 @@ func (c *call) npmCommand(s *scope, ops []word) {
 			return
 		}
 		script = ops[1].text
-	case sub.is("run", "run-script"), sub.is("ls", "list", "ll", "la", "view", "info", "show", "outdated", "explain", "why", "root", "prefix", "bin", "help", "pkg", "query", "fund", "doctor", "ping", "whoami", "search"):
+	case sub.is("run", "run-script"), sub.is(
+		"ls", "list", "ll", "la", "view", "info", "show", "outdated", "explain", "why", "root", "prefix", "bin", "help",
+		"pkg", "query", "fund", "doctor", "ping", "whoami", "search",
+	):
 		c.npmRead(sub, ops)
 		return
 	case c.name == "yarn" && sub.is("workspaces") && len(ops) == 2 && ops[1].is("info", "list"):
@@ -121,7 +130,10 @@ func (c *call) scriptArgs(ops []word) {
 			c.raise(Risky, "%s passes `%s` on to the script, which is only known when it runs", c.by(), w.show())
 			continue
 		}
-		for _, bad := range []string{"--config", "--require", "-r", "--globalSetup", "--exec", "--eval", "-e", "--rulesdir", "--plugin", "--parser", "--setupFiles", "--runner", "--loader", "--import"} {
+		for _, bad := range []string{
+			"--config", "--require", "-r", "--globalSetup", "--exec", "--eval", "-e", "--rulesdir", "--plugin",
+			"--parser", "--setupFiles", "--runner", "--loader", "--import",
+		} {
 			if w.text == bad || strings.HasPrefix(w.text, bad+"=") {
 				c.raise(Risky, "%s passes `%s` on to the script, which may name code to run", c.by(), w.show())
 			}
@@ -139,7 +151,10 @@ func (c *call) npmRead(sub word, ops []word) {
 }
 
 // jsTools are build and test tools of JavaScript projects.
-var jsTools = []string{"jest", "vitest", "mocha", "ava", "eslint", "prettier", "tsc", "vue-tsc", "stylelint", "biome", "oxlint", "playwright", "cypress", "c8", "nyc", "tap", "standard", "xo"}
+var jsTools = []string{
+	"jest", "vitest", "mocha", "ava", "eslint", "prettier", "tsc", "vue-tsc", "stylelint", "biome", "oxlint",
+	"playwright", "cypress", "c8", "nyc", "tap", "standard", "xo",
+}
 
 func runNpx(c *call, _ *spec, _ parsed) { c.npxWords(c.args) }
 

@@ -7,7 +7,11 @@ var toolAttrs = []string{"build", "cmake", "meson", "mvn", "gradle", "dotnet", "
 
 // toolStops are first words with which build and test tools do something else:
 // download, serve, clean.
-var toolStops = []string{"install", "uninstall", "codegen", "open", "start", "stop", "restart", "clean", "cache", "migrate", "clear-result-cache", "self", "self-update", "server", "show-report", "merge-reports", "init", "upgrade", "update", "publish", "deploy", "explain-cache", "custom"}
+var toolStops = []string{
+	"install", "uninstall", "codegen", "open", "start", "stop", "restart", "clean", "cache", "migrate",
+	"clear-result-cache", "self", "self-update", "server", "show-report", "merge-reports", "init", "upgrade", "update",
+	"publish", "deploy", "explain-cache", "custom",
+}
 
 // toolPaths judges what a build or test tool is pointed at: code outside the
 // workspace is others' code, and a protected file may be rewritten.

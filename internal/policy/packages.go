@@ -28,7 +28,10 @@ func runSystem(c *call, _ *spec, _ parsed) {
 // systemReads reports whether a call of a package manager only lists or shows.
 func (c *call) systemReads() bool {
 	if !in([]string{"apt", "dpkg", "apt-cache"}, c.name) ||
-		!c.args[0].is("list", "search", "show", "info", "policy", "depends", "rdepends", "madison", "showpkg", "pkgnames", "stats", "-l", "-L", "-s", "-S", "--list", "--listfiles", "--search", "--print-architecture", "-p") {
+		!c.args[0].is(
+			"list", "search", "show", "info", "policy", "depends", "rdepends", "madison", "showpkg", "pkgnames",
+			"stats", "-l", "-L", "-s", "-S", "--list", "--listfiles", "--search", "--print-architecture", "-p",
+		) {
 		return false
 	}
 	for _, w := range c.args[1:] {
@@ -62,7 +65,9 @@ func runPackages(c *call, _ *spec, _ parsed) {
 		c.raise(Critical, "%s %s changes what others install", c.by(), first.text)
 		return
 	}
-	if first.is("install", "add", "update", "upgrade", "sync", "i", "download", "wheel", "restore") || c.name == "pipx" || c.name == "uvx" || c.name == "bundle" || c.name == "cpanm" || c.name == "cpan" {
+	if first.is(
+		"install", "add", "update", "upgrade", "sync", "i", "download", "wheel", "restore",
+	) || c.name == "pipx" || c.name == "uvx" || c.name == "bundle" || c.name == "cpanm" || c.name == "cpan" {
 		c.s.j.install = true
 	}
 	c.raise(Risky, "%s downloads packages and runs what they say at installation", c.by())
@@ -72,7 +77,8 @@ func runPackages(c *call, _ *spec, _ parsed) {
 	}
 }
 
-var pipRead = mustSpec("pip | - | v* | -v,--verbose -q,--quiet --format: -l,--local --user -f,--files --not-required -o,--outdated! --exclude-editable --all -e,--editable --disable-pip-version-check")
+var pipRead = mustSpec(`pip | - | v* | -v,--verbose -q,--quiet --format: -l,--local --user -f,--files --not-required
+	-o,--outdated! --exclude-editable --all -e,--editable --disable-pip-version-check`)
 
 func runRpm(c *call, _ *spec, p parsed) {
 	for _, w := range p.operands {

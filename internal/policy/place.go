@@ -44,10 +44,15 @@ var protectedNames = []string{
 	".gitattributes", ".gitmodules", ".gitconfig", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pypirc", ".netrc",
 	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".inputrc", ".vimrc", ".exrc",
 	".ssh/", ".gnupg/", ".aws/", ".kube/", ".docker/", ".vscode/", ".idea/", ".devcontainer/", ".cargo/", ".mcp.json", ".claude/", ".cursor/", ".codex/",
-	"gradlew", "gradlew.bat", "mvnw", "mvnw.cmd", "gradle-wrapper.properties", "gradle-wrapper.jar", ".mvn/", "mise.toml", ".mise.toml", ".mise/", ".mise.*", ".bazelrc", ".bazelversion", ".bazeliskrc", ".yarn/",
-	"sitecustomize.py", "usercustomize.py", "*.pth", "rust-toolchain", "rust-toolchain.*", "pip.conf", ".gdbinit", ".lldbinit", ".nvim.lua", ".nvimrc", ".psqlrc", ".terraformrc", ".hg/", ".hgrc", ".jj/", ".svn/",
-	".aider.conf.yml", ".gemini/", ".windsurf/", ".windsurfrules", ".cursorrules", ".zed/", "CLAUDE.md", "AGENTS.md", "GEMINI.md", "*.env", ".cirrus.yml", ".gitea/", ".forgejo/", ".semaphore/", "cloudbuild.yaml", "cloudbuild.yml", "buildspec.yml", "buildspec.yaml",
-	"wercker.yml", ".build.yml", ".builds/", ".sourcehut.yml", ".azure-pipelines/", ".gitlab-ci.d/", "renovate.json", ".renovaterc", ".renovaterc.json", "dependabot.yml",
+	"gradlew", "gradlew.bat", "mvnw", "mvnw.cmd", "gradle-wrapper.properties", "gradle-wrapper.jar", ".mvn/",
+	"mise.toml", ".mise.toml", ".mise/", ".mise.*", ".bazelrc", ".bazelversion", ".bazeliskrc", ".yarn/",
+	"sitecustomize.py", "usercustomize.py", "*.pth", "rust-toolchain", "rust-toolchain.*", "pip.conf", ".gdbinit",
+	".lldbinit", ".nvim.lua", ".nvimrc", ".psqlrc", ".terraformrc", ".hg/", ".hgrc", ".jj/", ".svn/",
+	".aider.conf.yml", ".gemini/", ".windsurf/", ".windsurfrules", ".cursorrules", ".zed/", "CLAUDE.md", "AGENTS.md",
+	"GEMINI.md", "*.env", ".cirrus.yml", ".gitea/", ".forgejo/", ".semaphore/", "cloudbuild.yaml", "cloudbuild.yml",
+	"buildspec.yml", "buildspec.yaml",
+	"wercker.yml", ".build.yml", ".builds/", ".sourcehut.yml", ".azure-pipelines/", ".gitlab-ci.d/", "renovate.json",
+	".renovaterc", ".renovaterc.json", "dependabot.yml",
 	"CODEOWNERS", ".ripgreprc", ".curlrc", ".wgetrc", ".direnv/", ".tool-versions", "policy.yaml", "countersign.yaml", ".countersign/",
 }
 
@@ -58,20 +63,25 @@ var protectedPairs = []string{"tools/bazel", ".config/git", ".config/mise", ".co
 // startupNames are read by shells and logins from the home directory.
 var startupNames = []string{
 	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout",
-	".inputrc", ".vimrc", ".exrc", ".gitconfig", ".config", ".local/bin", ".pam_environment", ".xprofile", ".xinitrc", ".login", ".cshrc", ".tcshrc", ".emacs", ".npmrc",
+	".inputrc", ".vimrc", ".exrc", ".gitconfig", ".config", ".local/bin", ".pam_environment", ".xprofile", ".xinitrc",
+	".login", ".cshrc", ".tcshrc", ".emacs", ".npmrc",
 }
 
 // keyNames hold credentials, below the home directory or anywhere.
 var keyNames = []string{
-	".ssh", ".aws", ".gnupg", ".kube", ".docker/config.json", ".netrc", ".git-credentials", ".pypirc", ".npmrc", ".config/gcloud", ".config/gh", ".config/git/credentials",
-	".azure", ".vault-token", ".password-store", ".config/op", ".terraform.d/credentials.tfrc.json", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials",
-	".m2/settings.xml", ".pgpass", ".my.cnf", ".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".config/rclone", ".oci", ".config/hub", ".s3cfg", ".boto", ".mozilla", ".config/google-chrome",
+	".ssh", ".aws", ".gnupg", ".kube", ".docker/config.json", ".netrc", ".git-credentials", ".pypirc", ".npmrc",
+	".config/gcloud", ".config/gh", ".config/git/credentials",
+	".azure", ".vault-token", ".password-store", ".config/op", ".terraform.d/credentials.tfrc.json",
+	".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials",
+	".m2/settings.xml", ".pgpass", ".my.cnf", ".bash_history", ".zsh_history", ".python_history", ".psql_history",
+	".mysql_history", ".config/rclone", ".oci", ".config/hub", ".s3cfg", ".boto", ".mozilla", ".config/google-chrome",
 	".local/share/keyrings", ".docker/.token_seed", ".composer/auth.json", ".config/doctl", ".fly/config.yml", ".config/countersign",
 }
 
 // keyFiles are base names of credentials wherever they are.
 var keyFiles = []string{
-	"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "authorized_keys", ".env", ".netrc", ".pgpass", ".git-credentials", ".htpasswd", "credentials.json", "service-account.json",
+	"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "authorized_keys", ".env", ".netrc", ".pgpass", ".git-credentials",
+	".htpasswd", "credentials.json", "service-account.json",
 	"kubeconfig", "secrets.yaml", "secrets.yml", "secrets.json", "wallet.dat", ".pypirc", ".vault-token",
 }
 
@@ -302,13 +312,22 @@ func (s *scope) globSamples() []string {
 			continue
 		}
 		out = append(out, home)
-		for _, n := range []string{".ssh", ".ssh/id_rsa", ".ssh/id_ed25519", ".ssh/authorized_keys", ".aws", ".aws/credentials", ".bashrc", ".profile", ".netrc", ".kube/config", ".docker/config.json", ".git-credentials", ".npmrc", ".config/gh/hosts.yml", ".gnupg"} {
+		for _, n := range []string{
+			".ssh", ".ssh/id_rsa", ".ssh/id_ed25519", ".ssh/authorized_keys", ".aws", ".aws/credentials", ".bashrc",
+			".profile", ".netrc", ".kube/config", ".docker/config.json", ".git-credentials", ".npmrc",
+			".config/gh/hosts.yml", ".gnupg",
+		} {
 			out = append(out, home+"/"+n)
 		}
 	}
 	if ws := env.Workspace; ws != "" && ws != "/" {
 		out = append(out, ws)
-		for _, n := range []string{".git", ".git/config", ".git/hooks", ".git/hooks/pre-commit", ".env", ".env.local", ".github", ".github/workflows", ".github/workflows/ci.yml", ".gitlab-ci.yml", ".envrc", ".husky", "Jenkinsfile", ".npmrc", ".gitattributes", "CODEOWNERS", "azure-pipelines.yml", "bitbucket-pipelines.yml", "appveyor.yml", "lefthook.yml", "policy.yaml", "countersign.yaml"} {
+		for _, n := range []string{
+			".git", ".git/config", ".git/hooks", ".git/hooks/pre-commit", ".env", ".env.local", ".github",
+			".github/workflows", ".github/workflows/ci.yml", ".gitlab-ci.yml", ".envrc", ".husky", "Jenkinsfile",
+			".npmrc", ".gitattributes", "CODEOWNERS", "azure-pipelines.yml", "bitbucket-pipelines.yml", "appveyor.yml",
+			"lefthook.yml", "policy.yaml", "countersign.yaml",
+		} {
 			out = append(out, ws+"/"+n)
 		}
 	}

@@ -46,7 +46,9 @@ func runEnvRun(c *call, _ *spec, _ parsed) {
 // poetryReads reports whether poetry only shows what is locked or installed.
 func poetryReads(args []word) bool {
 	for i, w := range args[1:] {
-		if !w.lit || strings.HasPrefix(w.text, "-") && !w.is("--tree", "-t", "--no-dev", "--top-level", "-T", "--all", "-a", "--path", "-p") || args[0].is("env") && i == 0 && !w.is("info", "list") {
+		if !w.lit || strings.HasPrefix(w.text, "-") && !w.is(
+			"--tree", "-t", "--no-dev", "--top-level", "-T", "--all", "-a", "--path", "-p",
+		) || args[0].is("env") && i == 0 && !w.is("info", "list") {
 			return false
 		}
 	}

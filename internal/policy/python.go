@@ -113,7 +113,9 @@ func (c *call) manageTests(args []word) bool {
 	return true
 }
 
-var manageSpec = mustSpec("manage.py | build | v* | -v,--verbosity: --failfast --parallel? --keepdb -k: --tag: --exclude-tag: --noinput --no-input --no-color --force-color --timing --deploy --fail-level: -t: --shuffle? --reverse --traceback")
+var manageSpec = mustSpec(`manage.py | build | v* | -v,--verbosity: --failfast --parallel? --keepdb -k: --tag:
+	--exclude-tag: --noinput --no-input --no-color --force-color --timing --deploy --fail-level: -t: --shuffle?
+	--reverse --traceback`)
 
 // byName is the last component of a path.
 func (w word) byName() string { return w.text[strings.LastIndexByte(w.text, '/')+1:] }

@@ -13,7 +13,10 @@ func runKeys(c *call, _ *spec, _ parsed) {
 
 // destroyWords are commands of remote tools that cannot be undone.
 var destroyWords = []string{
-	"delete", "destroy", "rm", "rb", "remove", "purge", "prune", "drain", "uninstall", "terminate", "drop", "wipe", "flushall", "flushdb", "nuke", "reset", "undeploy", "deprovision", "unpublish", "revoke", "deregister", "force-delete", "rmi", "down", "kill", "del", "unregister", "decommission", "evict", "cordon", "rollback", "force-unlock", "publish",
+	"delete", "destroy", "rm", "rb", "remove", "purge", "prune", "drain", "uninstall", "terminate", "drop", "wipe",
+	"flushall", "flushdb", "nuke", "reset", "undeploy", "deprovision", "unpublish", "revoke", "deregister",
+	"force-delete", "rmi", "down", "kill", "del", "unregister", "decommission", "evict", "cordon", "rollback",
+	"force-unlock", "publish",
 }
 
 // destructive raises when a word of a remote tool's command line destroys.
@@ -378,7 +381,9 @@ func runOpenssl(c *call, _ *spec, _ parsed) {
 		}
 		c.out = c.in.unread()
 		c.out.opaque, c.out.from = dec, c.name
-	case sub.is("dgst", "md5", "sha1", "sha256", "sha512", "x509", "asn1parse", "crl", "verify", "crl2pkcs7", "pkcs7"), sub.is("req") && c.argHas("-noout") && !c.argHas("-new", "-newkey", "-x509", "-key", "-keyout", "-out"):
+	case sub.is(
+		"dgst", "md5", "sha1", "sha256", "sha512", "x509", "asn1parse", "crl", "verify", "crl2pkcs7", "pkcs7",
+	), sub.is("req") && c.argHas("-noout") && !c.argHas("-new", "-newkey", "-x509", "-key", "-keyout", "-out"):
 		for _, w := range rest {
 			if w.lit && !strings.HasPrefix(w.text, "-") {
 				c.read(w, false)

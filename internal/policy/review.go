@@ -77,7 +77,9 @@ func (p *Policy) idleShape(r *rule) string {
 // hasSubcommands reports whether a program's first word says what it does.
 func (p *Policy) hasSubcommands(name string) bool {
 	sp := p.spec(name)
-	return sp != nil && (sp.attr("git") || sp.attr("go") || sp.attr("cargo") || sp.attr("npm") || sp.attr("docker") || sp.attr("remote") || sp.attr("system") || sp.attr("packages") || sp.attr("services") || sp.attr("targets") || sp.attr("make"))
+	return sp != nil && slices.ContainsFunc([]string{
+		"git", "go", "cargo", "npm", "docker", "remote", "system", "packages", "services", "targets", "make",
+	}, sp.attr)
 }
 
 // sampleOf is a command line of a shape.

@@ -137,7 +137,9 @@ func (c *call) sedFile(v word) {
 	}
 }
 
-var sedSpec = mustSpec("sed | full | v* | -n,--quiet,--silent --debug -e,--expression: -f,--file: --follow-symlinks -i,--in-place? -l,--line-length: --posix -E,-r,--regexp-extended -s,--separate --sandbox -u,--unbuffered -z,--null-data --help --version -x!")
+var sedSpec = mustSpec(`sed | full | v* | -n,--quiet,--silent --debug -e,--expression: -f,--file: --follow-symlinks
+	-i,--in-place? -l,--line-length: --posix -E,-r,--regexp-extended -s,--separate --sandbox -u,--unbuffered
+	-z,--null-data --help --version -x!`)
 
 // sedScripts judges the scripts of several -e, which sed reads as one.
 func (c *call) sedScripts(scripts []word) {

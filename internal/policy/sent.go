@@ -33,14 +33,20 @@ func (j *judge) shellStdin(name, text string) {
 // keepsInput are commands that leave their standard input alone, or give it to a
 // command that is judged by itself.
 var keepsInput = []string{
-	":", "[", "alias", "arch", "basename", "break", "builtin", "cal", "cd", "command", "continue", "date", "declare", "df", "dirname", "dirs", "disown", "du", "echo", "env", "eval", "exit", "export",
-	"false", "file", "find", "free", "getconf", "getopts", "groups", "hash", "help", "hostname", "id", "jobs", "kill", "local", "locale", "logout", "ls", "lscpu", "nice", "nohup", "nproc",
-	"popd", "printf", "ps", "pgrep", "pushd", "pwd", "readlink", "readonly", "realpath", "return", "seq", "set", "shift", "shopt", "sleep", "stat", "test", "time", "timeout", "times", "trap", "tree", "true",
+	":", "[", "alias", "arch", "basename", "break", "builtin", "cal", "cd", "command", "continue", "date", "declare",
+	"df", "dirname", "dirs", "disown", "du", "echo", "env", "eval", "exit", "export",
+	"false", "file", "find", "free", "getconf", "getopts", "groups", "hash", "help", "hostname", "id", "jobs", "kill",
+	"local", "locale", "logout", "ls", "lscpu", "nice", "nohup", "nproc",
+	"popd", "printf", "ps", "pgrep", "pushd", "pwd", "readlink", "readonly", "realpath", "return", "seq", "set",
+	"shift", "shopt", "sleep", "stat", "test", "time", "timeout", "times", "trap", "tree", "true",
 	"type", "typeset", "ulimit", "umask", "unalias", "uname", "unset", "uptime", "wait", "whereis", "which", "whoami",
 }
 
 // readsFiles are commands that read files instead where they are given some.
-var readsFiles = []string{"cat", "cmp", "diff", "grep", "egrep", "fgrep", "head", "less", "md5sum", "more", "nl", "od", "sha1sum", "sha256sum", "sort", "tac", "tail", "wc"}
+var readsFiles = []string{
+	"cat", "cmp", "diff", "grep", "egrep", "fgrep", "head", "less", "md5sum", "more", "nl", "od", "sha1sum",
+	"sha256sum", "sort", "tac", "tail", "wc",
+}
 
 // sentInput judges a command whose standard input is what the shell that runs it is
 // sent its own commands by. What it takes from there is missing from what the

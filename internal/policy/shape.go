@@ -89,7 +89,8 @@ var grantedNever = append([]string{"make", "npm", "go", "cargo", "git", "awk", "
 // runsProject are tools for what is elsewhere that run the workspace's own code, or
 // what its files say, before they get there.
 var runsProject = []string{
-	"podman", "kubectl", "ansible", "ansible-playbook", "ansible-galaxy", "terraform", "tofu", "terragrunt", "pulumi", "cdk", "cdktf", "sam", "serverless", "sls", "helmfile", "packer", "vagrant",
+	"podman", "kubectl", "ansible", "ansible-playbook", "ansible-galaxy", "terraform", "tofu", "terragrunt", "pulumi",
+	"cdk", "cdktf", "sam", "serverless", "sls", "helmfile", "packer", "vagrant",
 	"fastlane", "wrangler", "vercel", "netlify", "firebase", "man",
 }
 

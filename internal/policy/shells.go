@@ -217,7 +217,8 @@ func (c *call) worstEither(text string) {
 	c.s.worst(text, c.by())
 }
 
-var sshSpec = mustSpec("ssh | stop | v* | -4 -6 -A -a -B: -b: -C -c: -D: -E:w -e: -F:! -f -G -g -I:! -i: -J: -K -k -L: -l: -M -m: -N -n -O: -o: -P: -p: -Q: -q -R: -S: -s -T -t -V -v -W: -w: -X -x -Y -y")
+var sshSpec = mustSpec(`ssh | stop | v* | -4 -6 -A -a -B: -b: -C -c: -D: -E:w -e: -F:! -f -G -g -I:! -i: -J: -K -k -L: -l: -M
+	-m: -N -n -O: -o: -P: -p: -Q: -q -R: -S: -s -T -t -V -v -W: -w: -X -x -Y -y`)
 
 // sendsIn raises when what the command is sent should not leave.
 func (c *call) sendsIn() {

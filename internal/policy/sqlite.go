@@ -7,17 +7,26 @@ import (
 
 // sqliteSpec are the options of the sqlite3 shell that only change how it shows
 // what it finds.
-var sqliteSpec = mustSpec("sqlite3 | single | v* | -header -noheader -csv -json -column -box -table -markdown -line -list -quote -tabs -ascii -html -readonly -safe -bail -batch -nullvalue: -separator: -newline: -version -help")
+var sqliteSpec = mustSpec(`sqlite3 | single | v* | -header -noheader -csv -json -column -box -table -markdown -line
+	-list -quote -tabs -ascii -html -readonly -safe -bail -batch -nullvalue: -separator: -newline: -version -help`)
 
 // sqliteDots are the shell's own commands that only show.
-var sqliteDots = []string{".tables", ".schema", ".indexes", ".indices", ".databases", ".dbinfo", ".fullschema", ".headers", ".mode", ".width", ".nullvalue", ".show", ".help"}
+var sqliteDots = []string{
+	".tables", ".schema", ".indexes", ".indices", ".databases", ".dbinfo", ".fullschema", ".headers", ".mode", ".width",
+	".nullvalue", ".show", ".help",
+}
 
 // sqliteFuncs are functions that compute from their arguments alone. The shell
 // has others that read and write files and load code.
 var sqliteFuncs = []string{
-	"count", "sum", "avg", "min", "max", "total", "group_concat", "string_agg", "abs", "round", "ceil", "floor", "lower", "upper", "length", "substr", "substring", "trim", "ltrim", "rtrim",
-	"replace", "instr", "coalesce", "ifnull", "iif", "nullif", "date", "time", "datetime", "julianday", "strftime", "unixepoch", "printf", "format", "hex", "quote", "typeof", "random", "like", "glob",
-	"json_extract", "json_array_length", "json_each", "json_type", "json_valid", "row_number", "rank", "dense_rank", "lag", "lead", "first_value", "last_value", "ntile", "cast", "in", "over", "exists", "as", "and", "or", "not", "from", "select", "where", "values", "by", "on", "join", "when", "then", "else", "using", "distinct", "filter", "between",
+	"count", "sum", "avg", "min", "max", "total", "group_concat", "string_agg", "abs", "round", "ceil", "floor",
+	"lower", "upper", "length", "substr", "substring", "trim", "ltrim", "rtrim",
+	"replace", "instr", "coalesce", "ifnull", "iif", "nullif", "date", "time", "datetime", "julianday", "strftime",
+	"unixepoch", "printf", "format", "hex", "quote", "typeof", "random", "like", "glob",
+	"json_extract", "json_array_length", "json_each", "json_type", "json_valid", "row_number", "rank", "dense_rank",
+	"lag", "lead", "first_value", "last_value", "ntile", "cast", "in", "over", "exists", "as", "and", "or", "not",
+	"from", "select", "where", "values", "by", "on", "join", "when", "then", "else", "using", "distinct", "filter",
+	"between",
 }
 
 // sqliteReads reports whether a call of sqlite3 only looks at a database in the

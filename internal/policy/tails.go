@@ -14,7 +14,10 @@ func cutTail(args []word) (own, tail []word) {
 }
 
 // libtestPlain are options of Rust's test programs that only choose and show.
-var libtestPlain = []string{"--nocapture", "--no-capture", "--show-output", "--ignored", "--include-ignored", "--exact", "--list", "-q", "--quiet", "--test", "--bench", "--force-run-in-process", "--test-threads", "--skip", "--color", "--format"}
+var libtestPlain = []string{
+	"--nocapture", "--no-capture", "--show-output", "--ignored", "--include-ignored", "--exact", "--list", "-q",
+	"--quiet", "--test", "--bench", "--force-run-in-process", "--test-threads", "--skip", "--color", "--format",
+}
 
 // tailArgs judges what stands after "--" by the program that gets it.
 func (c *call) tailArgs(tail []word) {

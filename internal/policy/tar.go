@@ -4,7 +4,26 @@ import "strings"
 
 // tarSpec lists tar's options. Those that run something, or write where names
 // in the archive say, are not in it or are marked.
-var tarSpec = mustSpec("tar | full | v* | -A,--catenate,--concatenate! -c,--create --delete! -d,--diff,--compare -r,--append --test-label -t,--list -u,--update -x,--extract,--get -g,--listed-incremental:! -G,--incremental --ignore-failed-read -n,--seek --occurrence? -S,--sparse --add-file:r -C,--directory: --exclude: --exclude-backups --exclude-caches --exclude-caches-all --exclude-ignore: --exclude-tag: --exclude-vcs --exclude-vcs-ignores --no-recursion --null --recursion -T,--files-from:! -X,--exclude-from:r --anchored --ignore-case --no-anchored --no-ignore-case --no-wildcards --wildcards --wildcards-match-slash --keep-directory-symlink! --keep-newer-files -k,--keep-old-files --no-overwrite-dir --one-top-level? --overwrite --overwrite-dir --recursive-unlink! --remove-files! --skip-old-files -U,--unlink-first -W,--verify -O,--to-stdout --to-command:x --atime-preserve? --clamp-mtime --group: --mode: --mtime: -m,--touch --no-same-owner --no-same-permissions --numeric-owner --owner: -p,--preserve-permissions,--same-permissions! --same-owner! --sort: -s,--preserve-order --acls --no-acls --selinux --no-selinux --xattrs --no-xattrs --force-local -f,--file: -F,--info-script,--new-volume-script:x -L,--tape-length: -M,--multi-volume! --rmt-command:x --rsh-command:x --volno-file:w -b,--blocking-factor: -B,--read-full-records -i,--ignore-zeros --record-size: -H,--format: -o --old-archive --portability --pax-option: --posix -V,--label: -a,--auto-compress -I,--use-compress-program:x -j,--bzip2 -J,--xz --lzip --lzma --lzop --no-auto-compress --zstd -z,--gzip,--gunzip,--ungzip -Z,--compress,--uncompress --backup? --hard-dereference -h,--dereference -K,--starting-file: --newer-mtime: -N,--newer,--after-date: --one-file-system -P,--absolute-names! --suffix: --strip-components: --transform,--xform:! --checkpoint? --checkpoint-action:x --full-time --index-file:w -l,--check-links --no-quote-chars: --quote-chars: --quoting-style: -R,--block-number --show-defaults --show-omitted-dirs --show-transformed-names --totals? --utc -v,--verbose --warning: -w,--interactive --help --usage --version --restrict -y")
+var tarSpec = mustSpec(`tar | full | v* | -A,--catenate,--concatenate! -c,--create --delete! -d,--diff,--compare
+	-r,--append --test-label -t,--list -u,--update -x,--extract,--get -g,--listed-incremental:! -G,--incremental
+	--ignore-failed-read -n,--seek --occurrence? -S,--sparse --add-file:r -C,--directory: --exclude: --exclude-backups
+	--exclude-caches --exclude-caches-all --exclude-ignore: --exclude-tag: --exclude-vcs --exclude-vcs-ignores
+	--no-recursion --null --recursion -T,--files-from:! -X,--exclude-from:r --anchored --ignore-case --no-anchored
+	--no-ignore-case --no-wildcards --wildcards --wildcards-match-slash --keep-directory-symlink! --keep-newer-files
+	-k,--keep-old-files --no-overwrite-dir --one-top-level? --overwrite --overwrite-dir --recursive-unlink!
+	--remove-files! --skip-old-files -U,--unlink-first -W,--verify -O,--to-stdout --to-command:x --atime-preserve?
+	--clamp-mtime --group: --mode: --mtime: -m,--touch --no-same-owner --no-same-permissions --numeric-owner --owner:
+	-p,--preserve-permissions,--same-permissions! --same-owner! --sort: -s,--preserve-order --acls --no-acls --selinux
+	--no-selinux --xattrs --no-xattrs --force-local -f,--file: -F,--info-script,--new-volume-script:x -L,--tape-length:
+	-M,--multi-volume! --rmt-command:x --rsh-command:x --volno-file:w -b,--blocking-factor: -B,--read-full-records
+	-i,--ignore-zeros --record-size: -H,--format: -o --old-archive --portability --pax-option: --posix -V,--label:
+	-a,--auto-compress -I,--use-compress-program:x -j,--bzip2 -J,--xz --lzip --lzma --lzop --no-auto-compress --zstd
+	-z,--gzip,--gunzip,--ungzip -Z,--compress,--uncompress --backup? --hard-dereference -h,--dereference
+	-K,--starting-file: --newer-mtime: -N,--newer,--after-date: --one-file-system -P,--absolute-names! --suffix:
+	--strip-components: --transform,--xform:! --checkpoint? --checkpoint-action:x --full-time --index-file:w
+	-l,--check-links --no-quote-chars: --quote-chars: --quoting-style: -R,--block-number --show-defaults
+	--show-omitted-dirs --show-transformed-names --totals? --utc -v,--verbose --warning: -w,--interactive --help --usage
+	--version --restrict -y`)
 
 // runTar judges tar: what it packs, where it unpacks, what it runs.
 func runTar(c *call, _ *spec, _ parsed) {

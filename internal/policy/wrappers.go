@@ -8,7 +8,8 @@ const wrapTable = `
 nice | wrap stop numbers | v* | -n,--adjustment:
 nohup chronic unbuffer catchsegv fakeroot rlwrap | wrap stop | v* | -p -e -v
 setsid | wrap stop | v* | -c,--ctty -f,--fork -w,--wait
-timeout gtimeout | wrap stop skip1 full | v* | --preserve-status -p --foreground -f -k,--kill-after: -s,--signal: -v,--verbose --help --version
+timeout gtimeout | wrap stop skip1 full | v* | --preserve-status -p --foreground -f -k,--kill-after: -s,--signal:
+	-v,--verbose --help --version
 stdbuf | wrap stop full | v* | -i,--input: -o,--output: -e,--error:
 time gtime | wrap stop full | v* | -p,--portability -f,--format: -o,--output:w -a,--append -v,--verbose -q,--quiet
 ionice | wrap stop | v* | -c,--class: -n,--classdata: -t,--ignore -p,--pid:! -P! -u!
@@ -25,17 +26,21 @@ flock | raw flock | v* |
 script | raw script | v* |
 parallel | raw parallel | v* |
 hyperfine | raw strings | v* |
-c8 nyc scan-build | coverwrap stop | v* | -r,--reporter: --all --include: --exclude: -x: --check-coverage --lines: --branches: --functions: --statements: --silent --src: --skip-full -o:w --report-dir,--reports-dir:w --temp-dir,--temp-directory:w --status-bugs -v
+c8 nyc scan-build | coverwrap stop | v* | -r,--reporter: --all --include: --exclude: -x: --check-coverage --lines:
+	--branches: --functions: --statements: --silent --src: --skip-full -o:w --report-dir,--reports-dir:w
+	--temp-dir,--temp-directory:w --status-bugs -v
 entr | wrap stop | v* | -a -c -d -n -p -r -s! -z
 sudo doas pkexec | raw sudo | v* |
 su runuser | raw su | v* |
 strace ltrace perf valgrind gdb lldb rr dtruss | raw trace | v* |
-systemd-run setpriv firejail bwrap dbus-run-session xvfb-run start-stop-daemon daemonize nsjail proot torsocks torify proxychains proxychains4 sshpass sem faketime unshare-user expect-run | raw riskywrap | v* |
+systemd-run setpriv firejail bwrap dbus-run-session xvfb-run start-stop-daemon daemonize nsjail proot torsocks torify
+	proxychains proxychains4 sshpass sem faketime unshare-user expect-run | raw riskywrap | v* |
 chroot unshare nsenter capsh pivot_root | raw escape | v* |
 bash sh dash zsh ksh ksh93 mksh ash fish csh tcsh rbash yash busybox-sh pwsh elvish nu | raw shell | v* |
 ssh slogin autossh mosh | raw ssh | v* |
 tmux screen byobu | raw tmux | v* |
-poetry pipenv pdm rye hatch uv mise direnv dotenv nix-shell nix conda mamba micromamba volta asdf rtx fnm nvm foreman honcho with-contenv s6-setuidgid gosu su-exec | raw envrun | v* |
+poetry pipenv pdm rye hatch uv mise direnv dotenv nix-shell nix conda mamba micromamba volta asdf rtx fnm nvm foreman
+	honcho with-contenv s6-setuidgid gosu su-exec | raw envrun | v* |
 at batch | raw at | v* |
 `
 
@@ -93,7 +98,9 @@ func runWatch(c *call, _ *spec, _ parsed) {
 	c.shellText(p.operands, scriptOpts{what: c.by(), lang: ShellSh})
 }
 
-var watchSpec = mustSpec("watch | full stop | v* | -b,--beep -c,--color -C,--no-color -d,--differences? -e,--errexit -g,--chgexit -q,--equexit: -n,--interval: -p,--precise -t,--no-title -w,--no-wrap -r,--no-rerun -x,--exec -h,--help -v,--version")
+var watchSpec = mustSpec(`watch | full stop | v* | -b,--beep -c,--color -C,--no-color -d,--differences? -e,--errexit
+	-g,--chgexit -q,--equexit: -n,--interval: -p,--precise -t,--no-title -w,--no-wrap -r,--no-rerun -x,--exec -h,--help
+	-v,--version`)
 
 func runFlock(c *call, _ *spec, _ parsed) {
 	p := c.parse(flockSpec, c.args)
@@ -117,7 +124,9 @@ func runFlock(c *call, _ *spec, _ parsed) {
 	}
 }
 
-var flockSpec = mustSpec("flock | full stop | v* | -s,--shared -x,-e,--exclusive,--exclusive -u,--unlock -n,--nonblock,--nb -w,--timeout,--wait: -E,--conflict-exit-code: -o,--close -F,--no-fork --verbose -h,--help -V,--version")
+var flockSpec = mustSpec(`flock | full stop | v* | -s,--shared -x,-e,--exclusive,--exclusive -u,--unlock
+	-n,--nonblock,--nb -w,--timeout,--wait: -E,--conflict-exit-code: -o,--close -F,--no-fork --verbose -h,--help
+	-V,--version`)
 
 func runScriptCmd(c *call, _ *spec, _ parsed) {
 	p := c.parse(scriptSpec, c.args)
@@ -138,7 +147,9 @@ func runScriptCmd(c *call, _ *spec, _ parsed) {
 	c.shellText([]word{cmd}, scriptOpts{what: c.by(), lang: ShellSh, stdin: c.in})
 }
 
-var scriptSpec = mustSpec("script | full | v* | -I,--log-in:w -O,--log-out:w -B,--log-io:w -T,--log-timing:w -t,--timing? -m,--logging-format: -a,--append -c,--command: -e,--return -f,--flush --force -E,--echo: -o,--output-limit: -q,--quiet -h,--help -V,--version")
+var scriptSpec = mustSpec(`script | full | v* | -I,--log-in:w -O,--log-out:w -B,--log-io:w -T,--log-timing:w
+	-t,--timing? -m,--logging-format: -a,--append -c,--command: -e,--return -f,--flush --force -E,--echo:
+	-o,--output-limit: -q,--quiet -h,--help -V,--version`)
 
 // runStrings judges a command each of whose operands is a shell command.
 func runStrings(c *call, _ *spec, _ parsed) {
@@ -194,7 +205,11 @@ func runSudo(c *call, _ *spec, _ parsed) {
 	}
 }
 
-var sudoSpec = mustSpec("sudo | stop | v* | -A,--askpass -b,--background -B,--bell -C,--close-from: -D,--chdir: -E,--preserve-env? -e,--edit -g,--group: -H,--set-home -h,--host: -i,--login -K,--remove-timestamp -k,--reset-timestamp -l,--list -n,--non-interactive -P,--preserve-groups -p,--prompt: -R,--chroot: -r,--role: -S,--stdin -s,--shell -T,--command-timeout: -t,--type: -U,--other-user: -u,--user: -V,--version -v,--validate --disable-internal-agent")
+var sudoSpec = mustSpec(`sudo | stop | v* | -A,--askpass -b,--background -B,--bell -C,--close-from: -D,--chdir:
+	-E,--preserve-env? -e,--edit -g,--group: -H,--set-home -h,--host: -i,--login -K,--remove-timestamp
+	-k,--reset-timestamp -l,--list -n,--non-interactive -P,--preserve-groups -p,--prompt: -R,--chroot: -r,--role:
+	-S,--stdin -s,--shell -T,--command-timeout: -t,--type: -U,--other-user: -u,--user: -V,--version -v,--validate
+	--disable-internal-agent`)
 
 // runSu judges su and runuser, whose -c is a shell command wherever it stands.
 func runSu(c *call, _ *spec, _ parsed) {
@@ -218,7 +233,8 @@ func runSu(c *call, _ *spec, _ parsed) {
 	c.runContent(c.in, "its input", scriptOpts{what: c.by()})
 }
 
-var suSpec = mustSpec("su | | v* | -c,--command,--session-command: -f,--fast -g,--group: -G,--supp-group: -l,--login -m,-p,--preserve-environment -P,--pty -s,--shell: -w,--whitelist-environment: -u,--user: -h,--help -V,--version")
+var suSpec = mustSpec(`su | | v* | -c,--command,--session-command: -f,--fast -g,--group: -G,--supp-group: -l,--login
+	-m,-p,--preserve-environment -P,--pty -s,--shell: -w,--whitelist-environment: -u,--user: -h,--help -V,--version`)
 
 // runTrace judges tools that watch or steer another program.
 func runTrace(c *call, _ *spec, _ parsed) {

@@ -332,4 +332,7 @@ func runParallel(c *call, _ *spec, _ parsed) {
 	c.shellText(ws, scriptOpts{what: c.by()})
 }
 
-var parallelSpec = mustSpec("parallel | stop | v* | -j,--jobs,-P,--max-procs: -k,--keep-order -n,--max-args: -N: -X -m -0,--null -d,--delimiter: -q,--quote --bar --progress --eta --dry-run --halt: --timeout: --retries: --delay: -u,--ungroup --line-buffer --lb --tag --will-cite --no-notice -r,--no-run-if-empty -t,--verbose -v --colsep: -C: --group -a,--arg-file:r --joblog:w --results:w -I: --load: --memfree: --nice: --shuf --tmpdir:w")
+var parallelSpec = mustSpec(`parallel | stop | v* | -j,--jobs,-P,--max-procs: -k,--keep-order -n,--max-args: -N: -X -m
+	-0,--null -d,--delimiter: -q,--quote --bar --progress --eta --dry-run --halt: --timeout: --retries: --delay:
+	-u,--ungroup --line-buffer --lb --tag --will-cite --no-notice -r,--no-run-if-empty -t,--verbose -v --colsep: -C:
+	--group -a,--arg-file:r --joblog:w --results:w -I: --load: --memfree: --nice: --shuf --tmpdir:w`)
