@@ -17,9 +17,16 @@ func builtinTable() map[string]func(*call) {
 		"export": runDecl, "readonly": runDecl, "local": runDecl, "declare": runDecl, "typeset": runDecl, "let": runLet,
 		"eval": runEval, "source": runSource, ".": runSource, "trap": runTrap, "exec": runExec, "command": runCommand, "builtin": runBuiltin, "type": runType,
 		"alias": runAlias, "unalias": asks("changes what a command's name runs"), "hash": runHash, "enable": runEnable, "bind": asks("binds keys to commands"),
-		"complete": asks("sets what completion runs"), "compgen": asks("evaluates its words"), "compopt": asks("sets what completion runs"),
+		"complete": asks("sets what completion runs"), "compgen": runCompgen, "compopt": asks("sets what completion runs"),
 		"history": asks("reads or changes the shell's record"), "fc": asks("runs commands from the shell's record"),
 		"kill": runKill, "coproc": asks("starts a command that goes on by itself"), "select": asks("waits for input"),
+	}
+}
+
+// runCompgen judges compgen: alone, -e, -v, -b and -k list names, and no values.
+func runCompgen(c *call) {
+	if len(c.args) != 1 || !c.args[0].is("-e", "-v", "-b", "-k") {
+		asks("evaluates its words")(c)
 	}
 }
 

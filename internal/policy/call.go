@@ -278,6 +278,9 @@ func (c *call) lookup(name string, o runOpts) {
 
 // program judges a program found by its name.
 func (c *call) program(name string) {
+	if c.onlyLooks() {
+		return
+	}
 	if sp := c.s.j.p.spec(name); sp != nil {
 		c.spec(sp)
 		return
@@ -465,13 +468,32 @@ func (c *call) suspicious(ws []word) {
 		if recursive && (w.lit || w.glob) {
 			c.s.rootTarget(w, c.by())
 		}
-		if i <= 24 && (w.lit && !w.glob && c.s.j.p.knows(w.text) || !w.lit && recursive) {
+		if i <= 24 && (w.lit && !w.glob && c.s.j.p.knows(w.text) && !c.ownWord(ws, i) || !w.lit && recursive) {
 			c.s.worstWords(ws[i:], c.by())
 		}
 		if i <= 64 && strings.ContainsAny(w.script(), " ;|&$`{\n") {
 			c.s.worst(w.script(), c.by())
 		}
 	}
+}
+
+// ownWord reports whether a word is the first that a tool with commands of its own is
+// given: its command, such as the init of `terraform init`, and not the program of that
+// name. One that ends machines ends those that the tool manages.
+func (c *call) ownWord(ws []word, i int) bool {
+	sp := c.s.j.p.spec(c.name)
+	if sp == nil || !sp.attr("remote") && !sp.attr("database") && !sp.attr("docker") && !sp.attr("packages") {
+		return false
+	}
+	for _, w := range ws[1:i] {
+		if !w.lit || !strings.HasPrefix(w.text, "-") {
+			return false
+		}
+	}
+	if ws[i].is("halt", "poweroff", "reboot", "shutdown", "kexec") {
+		c.raise(Critical, "%s %s ends machines or services elsewhere", c.by(), ws[i].text)
+	}
+	return true
 }
 
 // rootTarget raises when a word names what no recursive command should touch.

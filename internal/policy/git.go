@@ -147,6 +147,11 @@ func runGit(c *call, _ *spec, _ parsed) {
 		c.gitCommand(sp, p)
 		return
 	}
+	if c.onlyLooks() {
+		c.sub = sub
+		c.gitRead()
+		return
+	}
 	c.gitChange(sub)
 }
 

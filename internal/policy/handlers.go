@@ -45,10 +45,11 @@ type tables struct {
 	git    map[string]*spec
 	golang map[string]*spec
 	cargo  map[string]*spec
+	looks  map[string]*spec
 }
 
 var loadTables = sync.OnceValue(func() *tables {
-	t := &tables{specs: map[string]*spec{}, git: map[string]*spec{}, golang: map[string]*spec{}, cargo: map[string]*spec{}}
+	t := &tables{specs: map[string]*spec{}, git: map[string]*spec{}, golang: map[string]*spec{}, cargo: map[string]*spec{}, looks: map[string]*spec{}}
 	h := handlers()
 	for _, text := range []string{readTable, writeTable, wrapTable, langTable, toolTable, remoteTable} {
 		addTable(t.specs, text, h)
@@ -56,6 +57,7 @@ var loadTables = sync.OnceValue(func() *tables {
 	addTable(t.git, gitTable, h)
 	addTable(t.golang, goTable, h)
 	addTable(t.cargo, cargoTable, h)
+	addTable(t.looks, lookTable, nil)
 	for _, sp := range t.golang {
 		if sp.run == nil && sp.attr("build") {
 			sp.run = runGoBuild

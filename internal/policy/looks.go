@@ -102,6 +102,117 @@ func (c *call) sendsSecrets() {
 	}
 }
 
+// onlyLooks judges a command that is given in a form of [lookTable], and reports
+// whether it is.
+func (c *call) onlyLooks() bool {
+	sp := c.s.j.p.tables.looks[strings.ReplaceAll(c.name, " ", "-")]
+	if sp == nil || c.byPath {
+		return false
+	}
+	try := *c // whose reasons do not count
+	try.s = c.s.child()
+	try.s.j = c.s.j.sub()
+	p := try.parse(sp, c.args)
+	try.byRole(sp, p.operands)
+	try.localOperands(sp, p)
+	if p.bad || try.s.j.tier >= Risky || !isForm(sp, p) {
+		return false
+	}
+	c.out = flow{}
+	c.byRole(sp, c.parse(sp, c.args).operands)
+	c.localOperands(sp, p)
+	c.out = flow{secret: c.out.secret, net: c.out.net, from: c.out.from}
+	if len(p.operands) > 0 {
+		c.sub = p.operands[0].text
+	}
+	switch {
+	case sp.attr("HELD"):
+		c.raise(Risky, "%s looks at the machine's disks, accounts or planned commands", c.by())
+	case sp.attr("BUILD"):
+		c.build()
+	}
+	return true
+}
+
+// isForm reports whether a command line is one of the forms that its line of
+// [lookTable] names.
+func isForm(sp *spec, p parsed) bool {
+	var words []string
+	for i, w := range p.operands {
+		if i < 2 && w.lit && !w.glob {
+			words = append(words, w.text)
+		}
+		if strings.HasPrefix(w.text, "@") || strings.HasPrefix(w.pat, "@") {
+			return false // such a file holds options
+		}
+	}
+	given := slices.ContainsFunc(p.hits, func(h hit) bool { return slices.ContainsFunc(h.names, sp.attr) })
+	switch {
+	case sp.attr("ANY"), given, len(p.operands) == 0 && sp.attr("-"):
+		return true
+	case len(words) == 0 || strings.HasPrefix(words[0], "-"):
+		return false
+	case sp.attr("SHOW") && words[0] == "show":
+		return showsNamed(p.values("-p"))
+	case sp.attr(words[0]), len(p.operands) == 1 && sp.attr(words[0]+"/"):
+		return true
+	}
+	return len(words) == 2 && sp.attr(words[0]+"/"+words[1])
+}
+
+// showsNamed reports whether properties are named, and none of them holds an
+// environment.
+func showsNamed(names []word) bool {
+	return len(names) > 0 && !slices.ContainsFunc(names, func(w word) bool {
+		return !w.lit || w.glob || strings.Trim(w.text, ",") == "" || strings.Contains(strings.ToLower(w.text), "environ")
+	})
+}
+
+// localOperands judges what a tool builds from: files of the workspace, and none that
+// it would fetch.
+func (c *call) localOperands(sp *spec, p parsed) {
+	if !sp.attr("BUILD") {
+		return
+	}
+	for _, h := range p.hits {
+		if h.val != nil && strings.Contains(h.val.script(), "://") {
+			c.raise(Risky, "%s talks to another machine", c.by())
+		}
+	}
+	chart, dir := sp.attr("CHART"), sp.attr("DIR")
+	for i, w := range p.operands {
+		if i == 0 && !sp.attr("ANY") || chart && i < len(p.operands)-1 {
+			continue // its subcommand, or a name
+		}
+		if strings.Contains(w.script(), "://") || (chart || dir) && !c.localDir(w, dir) {
+			c.raise(Risky, "%s may fetch `%s` from another machine", c.by(), w.show())
+		}
+		c.toolPath(w, true)
+	}
+	if chart && len(p.operands) < 2 {
+		c.raise(Risky, "%s is given no chart", c.by())
+	}
+}
+
+// localDir reports whether a word can only be a directory here. loose takes a relative
+// path without being told that it exists, for tools that know others by a host's name.
+func (c *call) localDir(w word, loose bool) bool {
+	if !w.lit || w.glob || w.text == "" || strings.ContainsAny(w.text, ":?@") {
+		return false
+	}
+	first, _, _ := strings.Cut(w.text, "/")
+	if in([]string{"", ".", ".."}, first) {
+		return true
+	}
+	for _, p := range c.s.resolve(w.text) {
+		c.s.touch(p)
+		if !c.s.j.facts.Files[p].IsDir {
+			return loose && !strings.Contains(first, ".") && !strings.Contains(w.text, "//")
+		}
+	}
+	return true
+}
+
 // hostLooks are the first words with which commands that set up the machine only
 // show it; "" is without any.
 var hostLooks = map[string][]string{

@@ -1,6 +1,9 @@
 package policy
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 func runKeys(c *call, _ *spec, _ parsed) {
 	if len(c.args) == 1 && c.args[0].is("--version") {
@@ -181,6 +184,9 @@ func runDatabase(c *call, _ *spec, _ parsed) {
 	}
 	c.sqlText(c.in.text)
 	c.destructive()
+	if slices.ContainsFunc(c.args, func(w word) bool { return strings.EqualFold(w.text, "shutdown") }) {
+		c.raise(Critical, "%s ends a server elsewhere", c.by())
+	}
 	c.sendsIn()
 	c.out = flow{net: true, from: c.name}
 }
@@ -194,6 +200,10 @@ func readsStatements(t string) bool {
 func runCriticalHost(c *call, _ *spec, p parsed) {
 	if c.name == "shutdown" && p.has("-c") {
 		c.raise(Risky, "%s cancels a planned end of the machine", c.by())
+		return
+	}
+	if c.name == "init" && (len(c.args) == 0 || !c.args[0].lit || strings.Trim(c.args[0].text, "0123456sSuUqQ") != "") {
+		c.raise(Risky, "%s tells the machine's first process something", c.by())
 		return
 	}
 	c.raise(Forbidden, "%s ends the machine", c.by())
@@ -214,10 +224,6 @@ func runServices(c *call, _ *spec, _ parsed) {
 // runDisks judges tools that change disks and file systems.
 func runDisks(c *call, _ *spec, _ parsed) {
 	if len(c.args) == 1 && c.args[0].is("--version", "--help", "-V", "-h") {
-		return
-	}
-	if c.argHas("-l", "--list", "list", "status", "show", "info", "print") && !strings.HasPrefix(c.name, "mk") {
-		c.raise(Risky, "%s looks at disks", c.by())
 		return
 	}
 	for _, w := range c.args {
@@ -302,10 +308,6 @@ func runScanner(c *call, _ *spec, _ parsed) {
 }
 
 func runSSHKeys(c *call, _ *spec, _ parsed) {
-	if c.name == "ssh-keygen" && c.argHas("-l", "-lf") {
-		c.raise(Risky, "%s looks at keys", c.by())
-		return
-	}
 	c.raise(Risky, "%s makes, loads or asks for keys", c.by())
 	for i, w := range c.args {
 		if w.is("-f", "-D") && i+1 < len(c.args) {
@@ -331,16 +333,20 @@ func runCrontab(c *call, _ *spec, p parsed) {
 	}
 }
 
-// runIP judges ip: show is all that it may do.
+// runIP judges ip: show is all that it may do, and what follows it chooses what. Not
+// "s", which is "set" for a link.
 func runIP(c *call, _ *spec, p parsed) {
 	for i, w := range p.operands {
-		switch {
-		case i == 0 && w.is("a", "addr", "address", "r", "route", "l", "link", "n", "neigh", "rule", "maddr", "-V"):
-		case i > 0 && w.is("show", "list", "ls", "s", "dev", "up", "get") || i > 1 && w.lit && isName(w.text):
-			if i == 1 && w.is("up") {
-				c.raise(Risky, "%s changes the network", c.by())
-			}
+		ok := false
+		switch i {
+		case 0:
+			ok = w.is("a", "addr", "address", "r", "route", "l", "link", "n", "neigh", "rule", "maddr", "netns", "-V")
+		case 1:
+			ok = w.is("show", "list", "ls", "get")
 		default:
+			ok = w.lit && (isName(w.text) || strings.Trim(w.text, "0123456789abcdefABCDEF.:/") == "")
+		}
+		if !ok {
 			c.raise(Risky, "%s changes the network", c.by())
 		}
 	}

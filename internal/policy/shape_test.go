@@ -22,7 +22,7 @@ func TestShape(t *testing.T) {
 	elsewhere.Cwd = "/workspace/sub"
 	require.NotEqual(t, one, shape("rm -rf build", elsewhere))
 	require.NotEqual(t, one, shape("rm -rf build2", env))
-	for _, some := range []string{"psql -c 'select 1'", "curl -s https://api.example.com/health", "helm list", "aws s3 ls", "gh pr list", "systemctl status api", "redis-cli get x", "dig example.com", "apt-get install -y jq", "tar xf a.tar", "kubectl get pods -n payments -o wide", "kubectl logs deploy/x --since=15m -f", "docker ps -a", "docker logs --tail 50 api"} {
+	for _, some := range []string{"psql -c 'select 1'", "curl -s https://api.example.com/health", "helm list", "aws s3 ls", "gh pr list", "systemctl restart api", "redis-cli get x", "dig example.com", "apt-get install -y jq", "tar xf a.tar", "kubectl get pods -n payments -o wide", "kubectl logs deploy/x --since=15m -f", "docker ps -a", "docker logs --tail 50 api"} {
 		require.NotEmpty(t, shape(some, env), some)
 	}
 	for _, none := range []string{

@@ -213,6 +213,12 @@ tree | names | R* | -a -d -l -f -x -L: -R -P: -I: --matchcase --prune --noreport
 	-g -s -h --si --du -D -F --timefmt: --inodes --device -v -t -c -U -r --dirsfirst --filesfirst --sort: -i -A -S -n -C
 	-X -J -H: -T: --nolinks --gitignore --gitfile:r --infofile:r --info --fromfile --metafirst -o:w --help --version -E
 	--ignore-case --hintro: --houtro:
+redis-check-rdb | mild | r |
+redis-check-aof | | r | --fix! --truncate-to-timestamp:!
+zdiff zcmp | mild | r r | -u -q -b -w -i -y -s
+pmap | mild names | n* | -x,--extended -X -d,--device -q,--quiet -p,--show-path -A,--range:
+pwdx | mild names | n* |
+dmidecode | mild names | - | -t,--type: -s,--string: -q,--quiet
 zcat gzcat bzcat xzcat lzcat zstdcat lz4cat | mild lines | r* | -f,--force -q,--quiet -v,--verbose -l,--list -t,--test
 zipinfo | mild names | n* | -1 -2 -s -m -l -v -h -t -T -z -M
 zgrep zegrep zfgrep bzgrep xzgrep | mild grep lines | v* | -i -n -v -c -l -L -h -H -o -w -x -E -F -e:n -A: -B: -C: -m:
@@ -239,7 +245,7 @@ yq | yq | v R* | -P,--prettyPrint -r,--unwrapScalar -o,--output-format: -p,--inp
 xmllint | xmllint | r* | --format --noout --xpath: --nonet --version --html --huge --recover --encode: --c14n --pretty:
 	-o,--output:w --schema:r --dtdvalid:r --relaxng:r
 tidy | | r* | -q -e -xml -i -m! -utf8
-less more most | pager | r* | -a -A -c -e -E -f -F -g -G -i -I -J -m -M -n -N -q -Q -r -R -s -S -u -U -w -W -X -x: -z:
+less more most zless zmore | pager | r* | -a -A -c -e -E -f -F -g -G -i -I -J -m -M -n -N -q -Q -r -R -s -S -u -U -w -W -X -x: -z:
 	-p: -h: -j: -b: -P: --no-init --quit-if-one-screen --RAW-CONTROL-CHARS -K! -o:w -O:w -k! -t! -T!
 bat batcat | | r* | -p,--plain -n,--number -l,--language: -r,--line-range: --style: --color: --theme: --paging:
 	-A,--show-all --wrap: --decorations: -P --tabs: -H,--highlight-line: --list-languages --list-themes
@@ -264,7 +270,7 @@ ss netstat | mild names | v* | -t -u -l -n -p -a -r -s -4 -6 -e -o -i -x -w -m -
 	--all
 ip | ip | v* | -4 -6 -br -brief -o -j -s -c -d -details -json -oneline
 ifconfig arp route | ipread | - | -a -n
-last | mild names numbers | n* | -n: -a -d -F -i -w -x -R -s: -p: -t:
+last lastb | mild names numbers | n* | -n: -a -d -F -i -w -x -R -s: -p: -t:
 lastlog | mild names | - | -u: -t: -b:
 getfacl | mild names | R* | -a -c -e -E -s -R -L -P -t -p -n -d
 blkid | mild names | r* | -o: -s: -p -i
