@@ -208,6 +208,9 @@ func (s *awkScanner) word() {
 			s.c.out.secret, s.c.out.from = true, s.c.name
 		}
 		s.value = true
+	case "ARGV", "ARGC":
+		s.c.raise(Risky, "%s may choose by itself which files it reads", s.c.by())
+		s.value = true
 	case "return", "in", "do", "else", "case":
 		s.value = false
 	default:

@@ -10,14 +10,16 @@ import (
 // after builtin and command.
 func runDecl(c *call) {
 	c.out = flow{known: true}
-	operands := 0
+	operands, prints := 0, false
 	for _, w := range c.args {
 		if w.lit && len(w.text) > 1 && (w.text[0] == '-' || w.text[0] == '+') {
 			c.declOption(w.text)
+			prints = prints || strings.Contains(w.text, "p")
 			continue
 		}
 		operands++
 		c.declWord(w, c.name == "export")
+		c.declPrints(w.text, prints)
 	}
 	if operands == 0 {
 		c.declList()
@@ -27,6 +29,14 @@ func runDecl(c *call) {
 func (c *call) declList() {
 	c.raise(Risky, "%s shows every variable, which may hold credentials", c.by())
 	c.out = flow{secret: true, from: c.name}
+}
+
+// declPrints judges printing a variable, with declare -p.
+func (c *call) declPrints(name string, prints bool) {
+	if prints && secretName(name) {
+		c.raise(Risky, "%s prints `%s`, which may hold a credential", c.by(), name)
+		c.out = flow{secret: true, from: "$" + name}
+	}
 }
 
 func (c *call) declOption(t string) {
@@ -110,6 +120,7 @@ func (s *scope) declClause(d *syntax.DeclClause) {
 				s.arithm(a.Index)
 			}
 			c.declWord(lit(a.Name.Value), export)
+			c.declPrints(a.Name.Value, declHas(d, "p"))
 		case a.Value != nil:
 			operands += c.declNaked(s.expandArg(nil, a.Value), export, len(d.Args) == 1)
 		}

@@ -260,14 +260,28 @@ func (c *call) gitCommand(sp *spec, p parsed) {
 // replaced.
 func inCommit(w word) string {
 	t := strings.ReplaceAll(w.script(), unknownVar, "x")
-	return t[strings.LastIndexByte(t, ':')+1:]
+	i := strings.LastIndexByte(t, ':')
+	t = t[i+1:]
+	if magic, name, found := strings.Cut(t, ")"); found && strings.HasPrefix(magic, "(") && !strings.Contains(magic, "exclude") {
+		if t = name; strings.Contains(magic, "icase") { // as in :(icase)FILE
+			t = strings.ToLower(name)
+		}
+	}
+	if i == 0 {
+		t = strings.TrimPrefix(t, "/") // :/FILE is below the top
+	}
+	return t
 }
 
 // gitContent judges what is shown of files that are named, and reports whether that
 // may hold credentials.
 func (c *call) gitContent(p parsed) bool {
 	keys := false
-	for i, w := range p.operands {
+	ops := p.operands
+	if c.sub != "blame" && c.sub != "annotate" {
+		ops = append(ops[:len(ops):len(ops)], p.values("-L")...) // a range, and its file
+	}
+	for i, w := range ops {
 		name := inCommit(w)
 		if w.lit {
 			w = lit(name)

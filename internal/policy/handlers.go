@@ -15,7 +15,7 @@ func handlers() map[string]func(*call, *spec, parsed) {
 		"tee": runTee, "cp": runCp, "mv": runMv, "install": runInstall, "ln": runLn, "rm": runRm, "delete": runDelete, "chmod": runChmod, "owner": runOwner,
 		"split": runSplit, "csplit": runCsplit, "patch": runPatch, "dd": runDd, "pack": runPack, "zip": runZip,
 		"unzip": runUnzip, "sevenzip": runSevenZip, "ar": runAr, "cpio": runCpio, "objwrite": runObjWrite,
-		"sed": runSed, "awk": runAwk, "find": runFind, "tar": runTar, "risky-run": runRiskyRun, "pager": runPager,
+		"sed": runSed, "awk": runAwk, "find": runFind, "tar": runTar, "risky-run": runRiskyRun, "pager": runPager, "manual": runManual,
 		"date": runDate, "ps": runPs, "printenv": runPrintenv, "risky": runRiskyRead,
 		"wrap": runWrap, "coverwrap": runCoverWrap, "envlist": runEnvList, "gotestsum": runGotestsum,
 		"golangci": runGolangci, "sphinx": runSphinx, "env": runEnv, "busybox": runBusybox, "xargs": runXargs,
@@ -46,10 +46,12 @@ type tables struct {
 	golang map[string]*spec
 	cargo  map[string]*spec
 	looks  map[string]*spec
+
+	openssl map[string]*spec
 }
 
 var loadTables = sync.OnceValue(func() *tables {
-	t := &tables{specs: map[string]*spec{}, git: map[string]*spec{}, golang: map[string]*spec{}, cargo: map[string]*spec{}, looks: map[string]*spec{}}
+	t := &tables{specs: map[string]*spec{}, git: map[string]*spec{}, golang: map[string]*spec{}, cargo: map[string]*spec{}, looks: map[string]*spec{}, openssl: map[string]*spec{}}
 	h := handlers()
 	for _, text := range []string{readTable, writeTable, wrapTable, langTable, toolTable, remoteTable} {
 		addTable(t.specs, text, h)
@@ -58,6 +60,7 @@ var loadTables = sync.OnceValue(func() *tables {
 	addTable(t.golang, goTable, h)
 	addTable(t.cargo, cargoTable, h)
 	addTable(t.looks, lookTable, nil)
+	addTable(t.openssl, opensslTable, nil)
 	for _, sp := range t.golang {
 		if sp.run == nil && sp.attr("build") {
 			sp.run = runGoBuild
@@ -159,6 +162,15 @@ func runPager(c *call, _ *spec, p parsed) {
 		if strings.HasPrefix(w.text, "+") {
 			c.raise(Risky, "%s is given the command `%s`", c.by(), w.show())
 			c.editorCommand(w.script()[1:])
+		}
+	}
+}
+
+// runManual judges man and info: a page that is named by its path may include files.
+func runManual(c *call, _ *spec, p parsed) {
+	for _, w := range p.operands {
+		if !w.lit || strings.Contains(w.text, "/") {
+			c.raise(Risky, "%s shows `%s`, which may include other files", c.by(), w.show())
 		}
 	}
 }

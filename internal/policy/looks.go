@@ -164,7 +164,7 @@ func isForm(sp *spec, p parsed) bool {
 // environment.
 func showsNamed(names []word) bool {
 	return len(names) > 0 && !slices.ContainsFunc(names, func(w word) bool {
-		return !w.lit || w.glob || strings.Trim(w.text, ",") == "" || strings.Contains(strings.ToLower(w.text), "environ")
+		return !w.lit || w.glob || strings.Trim(w.text, ",") == "" || strings.ContainsAny(w.text, "*?[") || strings.Contains(strings.ToLower(w.text), "environ")
 	})
 }
 

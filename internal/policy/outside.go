@@ -104,14 +104,45 @@ func runYq(c *call, _ *spec, p parsed) {
 			c.write(w)
 		}
 	}
-	for _, w := range p.operands {
-		t := w.script()
-		for _, f := range []string{"load", "load_str", "load_xml", "load_props", "load_base64", "env", "strenv", "envsubst", "system"} {
-			if identifier(t, f) && strings.Contains(t, f+"(") || f == "envsubst" && identifier(t, f) || strings.Contains(t, "$ENV") {
-				c.raise(Risky, "%s loads files or reads environment variables", c.by())
-				c.out.secret, c.out.from = true, c.name
-				return
-			}
+	ops := p.operands
+	if p.first("eval", "e", "eval-all", "ea") {
+		ops = ops[1:]
+	}
+	for i, w := range ops {
+		if t := w.script(); i == 0 && yqReaches(t) && !yqFile(t) || strings.Contains(t, "$ENV") {
+			c.raise(Risky, "%s loads files, reads environment variables or runs what the data says", c.by())
+			c.out.secret, c.out.from = true, c.name
+			return
 		}
 	}
+}
+
+// yqLoads are the words with which yq's programs load files, read the environment, or
+// take more of the program from the data. Brackets may be left out.
+var yqLoads = strings.Fields(`load loadstr load_str strload str_load loadxml load_xml xmlload xml_load loadprops
+	load_props propsload props_load loadbase64 load_base64 env strenv envsubst system eval`)
+
+// yqReaches reports whether a program of yq uses one of them, as an operator.
+func yqReaches(t string) bool {
+	for _, name := range yqLoads {
+		for rest := t; ; {
+			i := strings.Index(rest, name)
+			if i < 0 {
+				break
+			}
+			from := i + len(name)
+			before, after := i == 0 || !isWordByte(rest[i-1]) && strings.IndexByte(".\"$", rest[i-1]) < 0, from == len(rest) || !isWordByte(rest[from]) && rest[from] != ':'
+			if before && after {
+				return true
+			}
+			rest = rest[from:]
+		}
+	}
+	return false
+}
+
+// yqFile reports whether what stands in a program's place is a file's name.
+func yqFile(t string) bool {
+	i := strings.LastIndexByte(t, '.')
+	return i > 0 && in([]string{".yaml", ".yml", ".json", ".xml", ".toml", ".properties", ".csv"}, t[i:]) && isName(strings.NewReplacer("/", "", ".", "", "-", "").Replace(t))
 }

@@ -47,6 +47,11 @@ func (c *call) pythonModule(name string, rest []word) {
 	case "site", "sysconfig", "platform", "this", "tokenize", "calendar", "ast", "tabnanny", "pyclbr":
 		c.raise(Safe, "%s shows what `%s` prints", c.by(), name)
 		c.pythonFirst()
+		for _, w := range rest {
+			if !w.lit || !strings.HasPrefix(w.text, "-") {
+				c.read(w, false)
+			}
+		}
 		return
 	case "venv":
 		c.pythonVenv(rest)

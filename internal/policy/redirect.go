@@ -140,7 +140,7 @@ func (s *scope) redirIn(r *syntax.Redirect) flow {
 	if s.j.sent && (!w.lit || devicePath(w.text)) {
 		s.raise(Risky, "a redirection may lead to what the shell is sent next")
 	}
-	if !w.lit {
+	if !w.lit || w.glob {
 		return (&call{s: s, name: "<"}).read(w, false)
 	}
 	f := flow{}

@@ -352,63 +352,6 @@ func runIP(c *call, _ *spec, p parsed) {
 	}
 }
 
-// runOpenssl judges openssl by its command.
-func runOpenssl(c *call, _ *spec, _ parsed) {
-	if len(c.args) == 0 {
-		return
-	}
-	sub := c.args[0]
-	c.sub = sub.text
-	rest := c.args[1:]
-	dec := false
-	for i, w := range rest {
-		if i > 0 && rest[i-1].is("-in", "-CAfile", "-inkey", "-key") {
-			c.out = c.out.and(c.read(w, false))
-		}
-		if i > 0 && rest[i-1].is("-out", "-keyout", "-CAcreateserial", "-writerand") {
-			c.write(w)
-		}
-		if w.is("-engine", "-provider", "-provider-path", "-config") {
-			c.raise(Risky, "%s loads code or settings given by `%s`", c.by(), w.text)
-		}
-		dec = dec || w.is("-d")
-	}
-	switch {
-	case sub.is("version", "list", "ciphers", "rand", "prime", "errstr", "help"):
-		c.out = flow{class: class{}}
-	case sub.is("base64", "enc"):
-		if sub.is("base64") || c.argHas("-base64", "-a", "-A") && !c.argHas("-k", "-pass", "-K") {
-			sp := parsed{}
-			if dec {
-				sp.hits = []hit{{option: &option{names: []string{"-d"}}}}
-			}
-			runDecode(c, nil, sp)
-			return
-		}
-		c.out = c.in.unread()
-		c.out.opaque, c.out.from = dec, c.name
-	case sub.is(
-		"dgst", "md5", "sha1", "sha256", "sha512", "x509", "asn1parse", "crl", "verify", "crl2pkcs7", "pkcs7",
-	), sub.is("req") && c.argHas("-noout") && !c.argHas("-new", "-newkey", "-x509", "-key", "-keyout", "-out"):
-		for _, w := range rest {
-			if w.lit && !strings.HasPrefix(w.text, "-") {
-				c.read(w, false)
-			}
-		}
-	case sub.is("s_client", "s_server", "s_time", "ocsp", "ts"):
-		c.raise(Risky, "%s opens a connection", c.by())
-		c.sendsIn()
-		for i, w := range rest {
-			if i > 0 && rest[i-1].is("-connect", "-host") {
-				c.host(w)
-			}
-		}
-		c.out = flow{net: true, from: c.name}
-	default:
-		c.raise(Risky, "%s makes or changes keys", c.by())
-	}
-}
-
 // tempName reports whether mktemp makes its file directly in the directory for
 // temporary files.
 func tempName(p parsed) bool {

@@ -56,7 +56,7 @@ var specialNames = map[string]string{
 	"HTTP_PROXY": "where traffic goes", "HTTPS_PROXY": "where traffic goes", "ALL_PROXY": "where traffic goes",
 	"SSL_CERT_*": "which servers are trusted", "REQUESTS_CA_BUNDLE": "which servers are trusted", "CURL_*": "what curl does",
 	"WGETRC": "what wget does", "NODE_TLS_REJECT_UNAUTHORIZED": "which servers are trusted", "NODE_EXTRA_CA_CERTS": "which servers are trusted",
-	"OPENSSL_*": "what openssl loads", "GNUPGHOME": "which keys are used", "SYSTEMD_*": "what systemd runs",
+	"OPENSSL_*": "what openssl loads", "GNUPGHOME": "which keys are used", "SYSTEMD_*": "what systemd runs", "DBUS_*": "what is talked to, and may be a command",
 	"ANSIBLE_*": "what ansible runs", "COMP_*": "what completion runs", "COMPREPLY": "what completion runs", "READLINE_*": "the shell's input",
 	"MALLOC_*": "how memory is handled", "GLIBC_TUNABLES": "how programs are loaded", "GTK_*": "what programs load", "QT_*": "what programs load",
 	"LD_*": "what every program loads", "DYLD_*": "what every program loads", "GCONV_PATH": "what every program loads",

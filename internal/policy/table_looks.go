@@ -22,6 +22,7 @@ systemctl | SHOW status is-active is-failed is-enabled is-system-running list-un
 	--image:!
 loginctl | list-sessions list-users list-seats session-status user-status seat-status - | n* | -a,--all -l,--full
 	--no-legend --no-pager -n,--lines: -o,--output: -H,--host:! -M,--machine:!
+localectl | status/ list-locales list-keymaps - | n* | --no-pager
 resolvectl | status/ statistics/ - | v* | --no-pager -4 -6 --legend:
 networkctl | list status - | n* | -a,--all -l,--full --no-pager --no-legend -n,--lines: -s,--stats
 systemd-analyze | time blame critical-chain calendar timestamp timespan security - | n* | --no-pager --user --system
@@ -59,7 +60,7 @@ git-apply | --stat --numstat --summary --check | r* | --stat --numstat --summary
 git-bundle | verify list-heads | v r | -q,--quiet
 helm | BUILD CHART template | v v* | -f,--values:r --set: --set-string: --set-json: --set-literal: -s,--show-only:
 	-n,--namespace: --kube-version: -a,--api-versions: --include-crds --skip-crds --skip-tests --no-hooks
-	--release-name --debug -g,--generate-name --is-upgrade --skip-schema-validation --output-dir:w
+	--release-name --debug -g,--generate-name --is-upgrade --skip-schema-validation
 kustomize | BUILD DIR build | v v | -o,--output:w --as-current-user
 kubectl | BUILD DIR kustomize | v v | -o,--output:w --as-current-user
 kubeconform | BUILD single ANY | r* | -strict -summary -output: -ignore-missing-schemas -kubernetes-version: -skip: -reject:

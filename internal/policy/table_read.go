@@ -206,7 +206,7 @@ dmesg | mild names | - | -T,--ctime -t,--notime -k,--kernel -u,--userspace -l,--
 printenv | raw printenv | v* |
 getconf | mild names nodash | n* | -a -v:
 getent | mild names | n* | -s,--service: -i,--no-idn
-locale localectl | mild names | n* | -a,--all-locales -m,--charmaps -c,--category-name -k,--keyword-name -v,--verbose
+locale | mild names | n* | -a,--all-locales -m,--charmaps -c,--category-name -k,--keyword-name -v,--verbose
 which whereis | mild names nodash | n* | -a,--all -b -m -s -i,--read-alias --skip-alias --skip-dot --skip-tilde
 	--show-dot --show-tilde --tty-only
 tree | names | R* | -a -d -l -f -x -L: -R -P: -I: --matchcase --prune --noreport --charset: --filelimit: -q -N -Q -p -u
@@ -249,7 +249,7 @@ less more most zless zmore | pager | r* | -a -A -c -e -E -f -F -g -G -i -I -J -m
 	-p: -h: -j: -b: -P: --no-init --quit-if-one-screen --RAW-CONTROL-CHARS -K! -o:w -O:w -k! -t! -T!
 bat batcat | | r* | -p,--plain -n,--number -l,--language: -r,--line-range: --style: --color: --theme: --paging:
 	-A,--show-all --wrap: --decorations: -P --tabs: -H,--highlight-line: --list-languages --list-themes
-man info | | r* | -k -f -w
+man info | manual | r* | -k -f -w
 tldr cheat | net | n* |
 cloc scc tokei loc | mild names | R* | --exclude-dir: --include-lang: --exclude-lang: --by-file --quiet -q --json --csv
 	--not-match-d: -s,--sort: -e,--exclude: -t,--type: -i: -f,--format: --no-cocomo -w

@@ -194,6 +194,13 @@ func runGrep(c *call, _ *spec, p parsed) {
 			out = flow{}
 		}
 	}
+	if deep && !p.has("-l", "-L", "-q", "-c", "--count", "--count-matches", "--files", "--files-without-match") {
+		for _, w := range append(p.values("--include", "-g"), p.values("--iglob")...) {
+			if t := strings.ToLower(w.script()); !strings.HasPrefix(t, "!") && c.memberSecret(t) {
+				c.raise(Risky, "%s reads `%s`, which may hold credentials", c.by(), w.show())
+			}
+		}
+	}
 	if p.has("-c", "--count", "--count-matches") {
 		c.out = flow{class: countClass(p, ops, deep)}
 		return
