@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/countersign/countersign/internal/mask"
@@ -65,4 +66,33 @@ func (r Restore) Cards(ctx context.Context, t workflows.Thread) (posted int, err
 		posted++
 	}
 	return posted, nil
+}
+
+// Rerun runs a look for each key one at a time. Who asks while one is under way has it
+// done once more after that, because it may have passed by already what is asked
+// about now. The zero value is ready.
+type Rerun struct {
+	mu sync.Mutex
+	// asked has the keys whose look is under way, and whether another was asked for.
+	asked map[string]bool
+}
+
+// Do looks, or has who is looking look again.
+func (r *Rerun) Do(key string, look func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, running := r.asked[key]; running {
+		r.asked[key] = true
+		return
+	}
+	if r.asked == nil {
+		r.asked = map[string]bool{}
+	}
+	defer delete(r.asked, key)
+	for again := true; again; again = r.asked[key] {
+		r.asked[key] = false
+		r.mu.Unlock()
+		look()
+		r.mu.Lock()
+	}
 }

@@ -37,6 +37,9 @@ type Platform struct {
 	// Drawn says that a page of its own draws the texts as they are read here, and
 	// leaves out itself what does not show.
 	Drawn bool
+	// Live, where people can delete messages, lets the adapter receive what they do
+	// from now on.
+	Live func() Live
 	// Read returns our messages in a thread, in order, as people see them.
 	Read func(t *testing.T, thread workflows.Thread) []Shown
 }
@@ -71,6 +74,7 @@ func Conform(t *testing.T, open func(t *testing.T) Platform) {
 		"shows what a command hides, and hides it in prose":     showsHidden,
 		"shows buttons and takes them away":                     showsButtons,
 		"pings the approvers once, when a request is posted":    pingsApprovers,
+		"posts a card again that was deleted while it waits":    restoresCards,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -39,24 +39,27 @@ func (a *App) messagesDeleted(ctx context.Context, data json.RawMessage) {
 
 // restore looks, after messages of a thread were deleted, whether a card that waits
 // for a decision was among them: Discord does not say whose a deleted message was.
-func (a *App) restore(ctx context.Context, channel string) {
-	_, err, _ := a.flights.Do("restore/"+channel, func() (any, error) {
+func (a *App) restore(ctx context.Context, thread string) {
+	a.restores.Do(thread, func() {
 		ctx, cancel := limit(ctx, tellWithin)
 		defer cancel()
-		place, err := a.place(ctx, channel)
-		if err != nil || !place.isThread() {
-			return nil, err
+		if err := a.restoreCards(ctx, thread); err != nil {
+			a.log.Warn("Whether a card was deleted is not known", telemetry.KeyThreadID, thread, telemetry.KeyError, err)
 		}
-		r := chat.Restore{Poster: &poster{app: a}, Sessions: a.dep.Sessions, Views: a.dep.Views, Mask: a.dep.Mask}
-		n, err := r.Cards(ctx, a.thread(place.Guild, place.Parent, channel))
-		if n > 0 {
-			a.log.Info("Cards that were deleted were posted again", telemetry.KeyThreadID, channel, "cards", n)
-		}
-		return nil, err
 	})
-	if err != nil {
-		a.log.Warn("Whether a card was deleted is not known", telemetry.KeyThreadID, channel, telemetry.KeyError, err)
+}
+
+func (a *App) restoreCards(ctx context.Context, thread string) error {
+	place, err := a.place(ctx, thread)
+	if err != nil || !place.isThread() {
+		return err
 	}
+	r := chat.Restore{Poster: &poster{app: a}, Sessions: a.dep.Sessions, Views: a.dep.Views, Mask: a.dep.Mask}
+	n, err := r.Cards(ctx, a.thread(place.Guild, place.Parent, thread))
+	if n > 0 {
+		a.log.Info("Cards that were deleted were posted again", telemetry.KeyThreadID, thread, "cards", n)
+	}
+	return err
 }
 
 // takenBack tells the session that was given a message that it was deleted.

@@ -135,7 +135,9 @@ type App struct {
 	roots   *memory[bool]
 	entity  *regexp.Regexp
 	flights singleflight.Group
-	work    chan struct{}
+	// restores are of cards that were deleted, by their thread.
+	restores chat.Rerun
+	work     chan struct{}
 
 	// plain routes clicks and commands outside threads, mention what addresses us
 	// and may start a session where it stands, reply what only may be meant for one.

@@ -1,8 +1,6 @@
 package discord
 
 import (
-	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/countersign/countersign/internal/chat"
-	"github.com/countersign/countersign/internal/chat/chattest"
 	"github.com/countersign/countersign/internal/chat/chattest/discordfake"
 	"github.com/countersign/countersign/internal/workflows"
 )
@@ -206,39 +203,6 @@ func TestWhatWasAnsweredIsNotTakenBack(t *testing.T) {
 	w.fake.Remove(s.ID, next)
 	w.until("the deletion", func() bool { return len(w.texts()) == 3 })
 	require.Contains(t, w.texts()[2], "“the second”")
-}
-
-// TestADeletedCardIsPostedAgain: a request that waits must not be lost with its card,
-// and the session's next edit finds the new one.
-func TestADeletedCardIsPostedAgain(t *testing.T) {
-	t.Parallel()
-	w := start(t, setup{})
-	s := w.session()
-	w.sessions.set(s, workflows.TurnState{
-		Turn: &workflows.TurnView{Number: 1, State: workflows.TurnWorking, StartedAt: time.Now()}, Approvals: []string{s.ID + ".a1"},
-	})
-	card := w.approval(s, nil)
-	cards := func() []discordfake.Message {
-		return slices.DeleteFunc(w.fake.Messages(s.ID), func(m discordfake.Message) bool { return !strings.Contains(m.Content, "Approval") })
-	}
-	w.fake.Remove(s.ID, w.fake.Say(ada, s.ID, "not a card"))
-	w.fake.Purge(s.ID, card)
-	w.until("it stands again", func() bool { return len(cards()) == 1 && cards()[0].ID != card })
-	again := cards()[0]
-	require.Empty(t, again.Pings, "its approvers were notified")
-	require.NotZero(t, w.click(grace, s.ID, again.ID, "Approve once").Answer().Kind)
-	require.Equal(t, s.ID+".a1", one[workflows.Decision](w, "Decide").ApprovalID)
-
-	v := w.sessions.Views["approval-1"]
-	decided := *v.Approval
-	decided.State, v.Version, v.Approval, v.Buttons = workflows.ApprovalDenied, 2, &decided, nil
-	w.sessions.SetView(v)
-	d := &chat.Delivery{Poster: w.app.Poster(), Views: w.sessions, Blobs: w.blobs, Log: slog.New(slog.DiscardHandler)}
-	res, err := chattest.Deliver(t, d, workflows.ActivityEditMessage, workflows.EditInput{WorkflowID: s.WorkflowID(), Thread: s, Key: "approval-1", Ref: card})
-	require.NoError(t, err)
-	require.Equal(t, again.ID, res.Ref)
-	require.Len(t, cards(), 1)
-	require.Contains(t, cards()[0].Content, "Denied")
 }
 
 func TestABackfillThatFailsIsDoneAgain(t *testing.T) {

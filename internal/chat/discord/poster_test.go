@@ -18,11 +18,28 @@ func TestConform(t *testing.T) {
 		id := w.fake.Quiet(ada, general, bot+" do something")
 		w.fake.OpenThread(ada, general, id, "do something")
 		return chattest.Platform{
+			Live:   func() chattest.Live { return w.receive(id) },
 			Poster: w.app.Poster(), Thread: w.app.thread(guild, general, id), New: w.app.thread(guild, general, ""), Approver: oncall,
 			Lose: func() { w.fake.Fail("POST /channels/{channel}/messages", discordfake.Failure{Cut: true, After: true}) },
 			Read: func(_ *testing.T, thread workflows.Thread) []chattest.Shown { return w.read(thread) },
 		}
 	})
+}
+
+// receive runs the adapter, before a session in a thread.
+func (w *world) receive(thread string) chattest.Live {
+	s := w.sessionIn(general, thread)
+	w.run()
+	return chattest.Live{
+		Sessions: w.sessions.Sessions,
+		Is:       func(st workflows.TurnState) { w.sessions.set(s, st) },
+		Say:      func(text string) string { return w.fake.Say(ada, thread, text) },
+		Remove: []func(string){
+			func(ref string) { w.fake.Remove(thread, ref) },
+			func(ref string) { w.fake.Purge(thread, ref, "1000000000000000071") },
+		},
+		Approve: func(_ *testing.T, ref string) { w.click(grace, thread, ref, "Approve once") },
+	}
 }
 
 // read is our messages of a thread as people see them: the one it was opened from

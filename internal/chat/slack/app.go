@@ -135,7 +135,9 @@ type App struct {
 	reader  reader
 	taken   *memory[string, bool]
 	flights singleflight.Group
-	roots   *memory[string, bool]
+	// restores are of cards that were deleted, by their thread.
+	restores chat.Rerun
+	roots    *memory[string, bool]
 	// opened are the threads whose root this bot posted.
 	opened  *memory[string, bool]
 	members *memory[string, bool]

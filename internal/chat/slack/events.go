@@ -136,17 +136,16 @@ func (a *App) deleted(ctx context.Context, e besideEvent) {
 
 // restore posts a thread's cards again that wait for a decision and are gone.
 func (a *App) restore(ctx context.Context, t workflows.Thread) {
-	_, err, _ := a.flights.Do("restore/"+t.Channel+"/"+t.ID, func() (any, error) {
+	a.restores.Do(t.Channel+"/"+t.ID, func() {
 		r := chat.Restore{Poster: &poster{app: a}, Sessions: a.dep.Sessions, Views: a.dep.Views, Mask: a.dep.Mask}
 		n, err := r.Cards(ctx, t)
 		if n > 0 {
 			a.log.Info("Cards that were deleted were posted again", telemetry.KeyChannelID, t.Channel, telemetry.KeyThreadID, t.ID, "cards", n)
 		}
-		return nil, err
+		if err != nil {
+			a.log.Warn("A deleted card was not posted again", telemetry.KeyChannelID, t.Channel, telemetry.KeyThreadID, t.ID, telemetry.KeyError, err)
+		}
 	})
-	if err != nil {
-		a.log.Warn("A deleted card was not posted again", telemetry.KeyChannelID, t.Channel, telemetry.KeyThreadID, t.ID, telemetry.KeyError, err)
-	}
 }
 
 // inbound decodes an event; false for what is nothing that a person wrote.

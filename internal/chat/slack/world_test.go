@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -345,14 +346,18 @@ func labels(raw json.RawMessage) []string {
 	return out
 }
 
+// mentioned are the people, groups and places that a text mentions.
+func mentioned(text string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile(`<(?:@|!subteam\^|!)(channel|here|everyone|[US][A-Z0-9]+)`).FindAllStringSubmatch(text, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
 // pings are the mentions in a message's text and blocks.
 func pings(m slackfake.Message) []string {
-	var out []string
-	for _, p := range []string{"<!channel>", "<!here>", "<!everyone>", "<@U", "<!subteam^"} {
-		if strings.Contains(m.Text, p) {
-			out = append(out, p)
-		}
-	}
+	out := mentioned(m.Text)
 	blocks := string(m.Blocks)
 	for _, p := range []string{`"type":"user"`, `"type":"usergroup"`, `"type":"broadcast"`} {
 		if strings.Contains(blocks, p) {
@@ -360,12 +365,7 @@ func pings(m slackfake.Message) []string {
 		}
 	}
 	if strings.Contains(blocks, `"type":"markdown"`) || strings.Contains(blocks, `"type":"mrkdwn"`) {
-		text := blockText(m.Blocks)
-		for _, p := range []string{"<!channel>", "<!here>", "<!everyone>", "<@U", "<!subteam^"} {
-			if strings.Contains(text, p) {
-				out = append(out, p)
-			}
-		}
+		out = append(out, mentioned(blockText(m.Blocks))...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
