@@ -22,6 +22,8 @@ func runDocker(c *call, _ *spec, _ parsed) {
 		switch {
 		case dockerEscape(name, val, attached):
 			c.raise(Forbidden, "%s starts a container that controls the host: `%s`", c.by(), clip(t, 40))
+		case (name == "--net" || name == "--network") && val == "host" && !c.argHas("build"):
+			c.raise(Critical, "%s gives a container the host's network", c.by())
 		case name == "-v" || name == "--volume" || name == "--mount" || (strings.HasPrefix(t, "-v") && len(t) > 2 && t[2] != 'e'):
 			if strings.HasPrefix(t, "-v") && len(t) > 2 {
 				val = t[2:]
@@ -42,7 +44,7 @@ func dockerEscape(name, val string, attached bool) bool {
 		return !attached || val != "false"
 	case "--cap-add":
 		return strings.Contains(up, "ALL") || strings.Contains(up, "SYS_") || strings.Contains(up, "DAC_")
-	case "--pid", "--ipc", "--uts", "--userns", "--net", "--network", "--cgroupns":
+	case "--pid", "--ipc", "--uts", "--userns", "--cgroupns":
 		return val == "host"
 	case "--device":
 		return true

@@ -24,7 +24,7 @@ func handlers() map[string]func(*call, *spec, parsed) {
 		"shell": runShell, "ssh": runSSH, "tmux": runTmux, "envrun": runEnvRun, "at": runAt,
 		"python": runPython, "interp": runInterp, "node": runNode, "editor": runEditor, "java": runJava, "jar": runJar, "sql": runSQL, "calc": runCalc,
 		"git": runGit, "make": runMake, "npm": runNpm, "npx": runNpx, "go": runGo, "cargo": runCargo,
-		"targets": runTargets, "coverage": runCoverage, "pytest": runPytest,
+		"targets": runTargets, "jsbuild": runJSBuild, "jstasks": runJSTasks, "coverage": runCoverage, "pytest": runPytest,
 		"gotest": runGoBuild, "gonew": runGoBuild, "golist": runGoBuild, "gofmtpkgs": runGoBuild, "gomod": runGoMod,
 		"gowork": runGoWork, "gotool": runGoTool, "goclean": runGoClean, "gorisky": runGoRisky,
 		"cargofmt": runCargoFmt, "ninja": runNinja, "cmake": runCmake, "meson": runMeson, "bazel": runBazel,

@@ -153,7 +153,42 @@ func (c *call) npmRead(sub word, ops []word) {
 // jsTools are build and test tools of JavaScript projects.
 var jsTools = []string{
 	"jest", "vitest", "mocha", "ava", "eslint", "prettier", "tsc", "vue-tsc", "stylelint", "biome", "oxlint",
-	"playwright", "cypress", "c8", "nyc", "tap", "standard", "xo",
+	"playwright", "cypress", "c8", "nyc", "tap", "standard", "xo", "vite", "next", "nuxt", "astro", "docusaurus", "ng",
+	"parcel", "webpack", "rollup", "tsup", "esbuild", "swc", "turbo", "nx", "lerna", "knip", "svelte-check",
+}
+
+// runJSBuild judges bundlers and frameworks: those that serve or deploy, too, build and
+// check by a word of their own.
+func runJSBuild(c *call, _ *spec, p parsed) {
+	if in([]string{"webpack", "rollup", "tsup", "esbuild", "swc"}, c.name) {
+		if len(p.operands) > 0 && !p.first("build") && (c.name == "webpack" && !strings.ContainsAny(p.operands[0].script(), "./") || p.first("plugin")) {
+			c.raise(Risky, "%s %s does more than build or test", c.by(), p.operands[0].show())
+		}
+		return
+	}
+	if !p.first("build", "test", "check", "lint", "typecheck") {
+		c.raise(Risky, "%s does more than build or test", c.by())
+	}
+}
+
+// runJSTasks judges what runs tasks of many packages, by the tasks' names.
+func runJSTasks(c *call, _ *spec, p parsed) {
+	tasks := p.operands
+	switch {
+	case c.name == "nx" && p.first("run-many", "affected"):
+		tasks = nil
+		for _, w := range append(p.values("-t"), p.operands[1:]...) {
+			tasks = append(tasks, lits(strings.Split(w.script(), ",")...)...)
+		}
+	case c.name == "nx" && p.first("run") && len(p.operands) == 2:
+		_, task, _ := strings.Cut(p.operands[1].script(), ":")
+		tasks = lits(task)
+	case c.name == "nx" && len(tasks) > 0:
+		tasks = tasks[:1] // and a project
+	case p.first("run"):
+		tasks = tasks[1:]
+	}
+	c.targetList(tasks, "task")
 }
 
 func runNpx(c *call, _ *spec, _ parsed) { c.npxWords(c.args) }

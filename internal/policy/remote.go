@@ -44,7 +44,10 @@ func (c *call) destructive() {
 
 // runRemote judges tools that manage machines and services elsewhere.
 func runRemote(c *call, _ *spec, _ parsed) {
-	if len(c.args) == 1 && c.args[0].is("--version", "--help", "-h", "version", "help", "-v") || len(c.args) == 2 && c.args[0].is("version") && c.args[1].is("--client") {
+	if len(c.args) == 1 && c.args[0].is("--version", "-version", "--help", "-h", "version", "help", "-v") {
+		return
+	}
+	if len(c.args) == 2 && c.args[0].is("version") && c.args[1].is("--client", "--short", "-json") {
 		return
 	}
 	if len(c.args) > 0 && c.args[0].is("fmt") && in([]string{"terraform", "tofu"}, c.name) {

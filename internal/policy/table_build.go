@@ -104,6 +104,17 @@ tsc vue-tsc | build | v* | -p,--project:r -b,--build --noEmit --watch! -w! --pre
 	--jsx: -v,--version --traceResolution --diagnostics --extendedDiagnostics
 jest vitest | build | v* | -u,--updateSnapshot,--update` + jsTestFlags + `
 mocha ava tap karma playwright cypress | build | v* | -u!` + jsTestFlags + `
+vite next nuxt astro docusaurus vue-cli-service ng parcel | build jsbuild | v* | --mode: --configuration: --prod
+	--production --minify? --no-lint --silent --debug --dist-dir:w --outDir:w
+webpack rollup tsup esbuild swc | build jsbuild | v* | --mode: -c? -o,--file,--outfile,--out-file,--output-path:w
+	-d,--dir,--outdir,--out-dir:w -f,--format: -i,--input:r --bundle --minify? --sourcemap? --platform: --target:
+	--external: --splitting --dts --silent
+turbo nx lerna | build jstasks | v* | --filter: -F: --scope: -p,--project,--projects: --parallel? --concurrency: --continue
+	--force --no-cache --skip-nx-cache --nx-bail --output-logs: --output-style: --base: --head: --since: -t,--target,--targets:
+	--all -v,--verbose
+tflint cfn-lint knip madge depcheck svelte-check commitlint | build | v* | -f,--format: --recursive --no-color
+	-t,--template: -r,--regions: -i,--ignore-checks: --minimum-failure-severity: --circular --extensions: --production
+	--strict --reporter: --from: --to: -V,--verbose -q,--quiet
 gotestsum | build gotestsum | v* | -f,--format: --junitfile:w --jsonfile:w --no-color --rerun-fails? --packages:
 	--hide-summary: --format-hide-empty-pkg --watch! --post-run-command:x --raw-command!
 sphinx-build | build sphinx | v v | -b,--builder:k -M: -q -Q -v -a -E -n -W -N -T -j: --keep-going --nitpicky --color

@@ -71,6 +71,21 @@ conftest | BUILD test verify | v R* | -p,--policy:R -o,--output: --all-namespace
 	--parser: -d,--data:R --combine --trace --quiet --no-fail --ignore: --rego-version: --strict
 buf | BUILD DIR lint format | v v | --path: --exclude-path: --error-format: -d,--diff --exit-code
 	--config:! -w! -o:! --timeout:
+kube-linter | BUILD lint | v R* | --format: --verbose
+spectral redocly | BUILD lint | v R* | -f,--format: -q,--quiet -v,--verbose -F,--fail-severity: --max-problems:
+sqlfluff | BUILD lint parse format fix | v R* | --dialect: -f,--format: -q -v -n --rules:
+mkdocs | BUILD build | v | -s,--strict -q,--quiet -v,--verbose -c,--clean -d,--site-dir:w
+mdbook | BUILD build test | v v | -d,--dest-dir:w
+hugo | BUILD - build | v | -D,--buildDrafts --minify --quiet -d,--destination:w -v
+vault | version/ -version | v | -version
+docker | compose/version | v v | --short
+git-lfs | ls-files status version | v n* | -l,--long -s,--size -d,--debug -a,--all -n,--name-only --porcelain -p -j,--json
+direnv | status/ | v |
+pyenv rbenv goenv nodenv | versions version | v | --bare
+rustup | toolchain/list target/list component/list | v v | -v,--verbose --installed --toolchain:
+redis-server postgres mysqld envoy prometheus alertmanager etcd ld kotlin | --version | - | --version
+httpd apachectl haproxy | -v -V | - | -v -V
+xsv qsv | headers count stats frequency select search slice table sort flatten | v r* | -d: -n -s: -l: -i: -o:w --output:w -j:
 fdisk | HELD -l -x | n* | -l,--list -x,--list-details -o,--output: --bytes -u,--units?
 sfdisk | HELD -l -d -J -F | n* | -l,--list -d,--dump -J,--json -F,--list-free -o,--output: --bytes
 sgdisk gdisk | HELD -p -i -l | n | -p,--print -i,--info: -l

@@ -216,6 +216,7 @@ tree | names | R* | -a -d -l -f -x -L: -R -P: -I: --matchcase --prune --noreport
 redis-check-rdb | mild | r |
 redis-check-aof | | r | --fix! --truncate-to-timestamp:!
 zdiff zcmp | mild | r r | -u -q -b -w -i -y -s
+dust duf | mild names | R* | -d: -n: -r -s -x -b -c -a,--all
 pmap | mild names | n* | -x,--extended -X -d,--device -q,--quiet -p,--show-path -A,--range:
 pwdx | mild names | n* |
 dmidecode | mild names | - | -t,--type: -s,--string: -q,--quiet
