@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// The variables of the environment that say which control groups the command joins,
-// as paths with colons between, and in which file the kernel counts what it has ended
-// in them for want of memory. Package harness's script reads them, too.
+// The variables that say which control groups the command joins, as paths with colons
+// between, and in which file the kernel counts what it has ended in them for want of
+// memory. Package harness's script has them in its environment, a keeper in its orders.
 const (
 	EnvGroups = "COUNTERSIGN_GROUPS"
 	EnvOOMs   = "COUNTERSIGN_OOMS"
@@ -23,11 +23,11 @@ const outOfMemory = "countersign: the sandbox ran out of memory; the kernel ende
 // watches the command is not bounded with it. A process that moves waits for the
 // kernel for some ten milliseconds; one that begins where it belongs does not, but in
 // groups of the first version, where the thread that starts it moves.
-func (k *keep) begin(files []*os.File) (*os.Process, error) {
+func (o Order) begin(files []*os.File) (*os.Process, error) {
 	attr := &os.ProcAttr{Env: os.Environ(), Files: files}
-	groups := os.Getenv(EnvGroups)
+	groups := o.bound(EnvGroups)
 	if groups == "" {
-		return os.StartProcess(k.argv[0], k.argv, attr)
+		return os.StartProcess(o.Argv[0], o.Argv, attr)
 	}
 	var p *os.Process
 	var err error
@@ -40,7 +40,7 @@ func (k *keep) begin(files []*os.File) (*os.Process, error) {
 				return
 			}
 		}
-		p, err = os.StartProcess(k.argv[0], k.argv, attr)
+		p, err = os.StartProcess(o.Argv[0], o.Argv, attr)
 		if attr.Sys != nil {
 			_ = syscall.Close(attr.Sys.CgroupFD)
 		}
@@ -66,8 +66,8 @@ func join(dir string, attr *os.ProcAttr) error {
 }
 
 // killed is how many processes of the groups the kernel has ended for want of memory.
-func killed() string {
-	data, err := os.ReadFile(os.Getenv(EnvOOMs))
+func (o Order) killed() string {
+	data, err := os.ReadFile(o.bound(EnvOOMs))
 	if err != nil {
 		return ""
 	}
@@ -81,8 +81,8 @@ func killed() string {
 
 // sayShort says on the command's standard error that memory was short, where that is
 // news.
-func sayShort(before string) {
-	if killed() == before {
+func (o Order) sayShort(before string) {
+	if o.killed() == before {
 		return
 	}
 	f, err := os.OpenFile("stderr", os.O_WRONLY|os.O_APPEND, 0)

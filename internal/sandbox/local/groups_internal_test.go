@@ -143,7 +143,7 @@ func TestCommandsAreInTheirGroup(t *testing.T) {
 				s := opened.(*session)
 				t.Cleanup(func() { require.NoError(t, s.Destroy(context.WithoutCancel(t.Context()))) })
 				if made == "made ahead" {
-					sp, err := s.makeSpare(sandbox.DefaultOutputBytes)
+					sp, err := s.makeSpare(nil, sandbox.DefaultOutputBytes)
 					require.NoError(t, err)
 					s.b.spares.Add(1)
 					s.spares.ready = []*spare{sp}

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/countersign/countersign/internal/sandbox"
-	"github.com/countersign/countersign/internal/sandbox/harness"
 )
 
 // withSpareOf is withSpare with another limit of the output.
@@ -22,7 +21,7 @@ func withSpareOf(t *testing.T, limit int64) *session {
 	t.Helper()
 	s, _ := withSpare(t)
 	s.takeSpare().end()
-	sp, err := s.makeSpare(limit)
+	sp, err := s.makeSpare(nil, limit)
 	require.NoError(t, err)
 	t.Cleanup(sp.end)
 	self := filepath.Join(sp.dir, "run", "self")
@@ -82,6 +81,10 @@ func TestKeeperDoesWhatTheScriptDoes(t *testing.T) {
 			ahead := keptOf(t, s, spec)
 			require.FileExists(t, filepath.Join(s.record("ahead"), "run", "timeout"), "it was made ahead")
 			s.endSpares()
+			used, _ := withUsed(t)
+			spec.ID = "used"
+			require.Equal(t, keptOf(t, used, spec), ahead)
+			require.Equal(t, keeps(t, used, "before"), keeps(t, used, "used"))
 			spec.ID = "fresh"
 			require.Equal(t, keptOf(t, s, spec), ahead)
 			require.NoFileExists(t, filepath.Join(s.record("fresh"), "run", "timeout"))
@@ -91,24 +94,38 @@ func TestKeeperDoesWhatTheScriptDoes(t *testing.T) {
 
 func TestKeeperEndsACommand(t *testing.T) {
 	t.Parallel()
+	t.Run("its first", func(t *testing.T) {
+		t.Parallel()
+		testKeeperEndsACommand(t, withSpareOf)
+	})
+	t.Run("its second", func(t *testing.T) {
+		t.Parallel()
+		testKeeperEndsACommand(t, func(t *testing.T, limit int64) *session {
+			s, _ := withUsedOf(t, limit)
+			return s
+		})
+	})
+}
+
+func testKeeperEndsACommand(t *testing.T, with func(*testing.T, int64) *session) {
 	const forever = `trap 'echo asked; exit 4' TERM; echo begun; while :; do sleep 0.05; done`
 	t.Run("when its time is over", func(t *testing.T) {
 		t.Parallel()
-		s, _ := withSpare(t)
+		s := with(t, sandbox.DefaultOutputBytes)
 		got := keptOf(t, s, sandbox.ExecSpec{ID: "a", Command: forever, Limits: sandbox.Limits{Timeout: 5 * time.Second}})
 		got.errors = "" // the shell may say that its sleep was terminated
 		require.Equal(t, kept{state: sandbox.StateTimedOut, code: 4, out: "begun\nasked\n"}, got)
 	})
 	t.Run("that does not listen", func(t *testing.T) {
 		t.Parallel()
-		s, _ := withSpare(t)
+		s := with(t, sandbox.DefaultOutputBytes)
 		got := keptOf(t, s, sandbox.ExecSpec{ID: "a", Command: "trap '' TERM; while :; do sleep 0.05; done", Limits: sandbox.Limits{Timeout: 4 * time.Second}})
 		got.errors = ""
 		require.Equal(t, kept{state: sandbox.StateTimedOut, code: 137}, got)
 	})
 	t.Run("that is stopped", func(t *testing.T) {
 		t.Parallel()
-		s, _ := withSpare(t)
+		s := with(t, sandbox.DefaultOutputBytes)
 		require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "a", Command: forever}))
 		require.Eventually(t, func() bool { return size(filepath.Join(s.record("a"), "stdout")) > 0 }, patience, time.Millisecond)
 		require.NoError(t, s.Signal(t.Context(), "a", sandbox.SignalFreeze))
@@ -120,7 +137,7 @@ func TestKeeperEndsACommand(t *testing.T) {
 	for stream, to := range map[sandbox.Stream]string{sandbox.Stdout: "", sandbox.Stderr: " >&2"} {
 		t.Run("that writes too much to "+string(stream), func(t *testing.T) {
 			t.Parallel()
-			s := withSpareOf(t, 10_000)
+			s := with(t, 10_000)
 			got := keptOf(t, s, sandbox.ExecSpec{ID: "a", Command: "yes" + to + "; echo never"})
 			require.Equal(t, sandbox.StateOutputLimit, got.state)
 			require.Equal(t, 10_000, len(got.out)+len(got.errors))
@@ -138,11 +155,7 @@ func TestKeeperIsKilled(t *testing.T) {
 	require.NoError(t, s.Start(t.Context(), spec))
 	runs := filepath.Join(s.root.Name(), "runs")
 	require.Eventually(t, func() bool { return size(runs) > 0 }, patience, time.Millisecond)
-	line, err := os.ReadFile(filepath.Join(s.record("a"), "run", "self"))
-	require.NoError(t, err)
-	self, err := harness.ParseProcess(string(line))
-	require.NoError(t, err)
-	require.NoError(t, syscall.Kill(self.PID, syscall.SIGKILL))
+	require.NoError(t, syscall.Kill(keeps(t, s, "a"), syscall.SIGKILL))
 	require.NoError(t, s.Attach(t.Context(), "a", sandbox.Stdout, 0, &bytes.Buffer{}), "an attachment ends")
 	require.NoError(t, s.Start(t.Context(), spec))
 	require.Equal(t, sandbox.StateUnknown, mustStatus(t, s, "a").State)
@@ -157,12 +170,8 @@ func TestKeeperOutlivesSignals(t *testing.T) {
 	t.Parallel()
 	s, _ := withSpare(t)
 	require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: "a", Command: "while [ ! -e go ]; do sleep 0.05; done; echo went"}))
-	line, err := os.ReadFile(filepath.Join(s.record("a"), "run", "self"))
-	require.NoError(t, err)
-	self, err := harness.ParseProcess(string(line))
-	require.NoError(t, err)
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGUSR1} {
-		require.NoError(t, syscall.Kill(self.PID, sig))
+		require.NoError(t, syscall.Kill(keeps(t, s, "a"), sig))
 	}
 	require.NoError(t, s.WriteFile(context.WithoutCancel(t.Context()), "go", nil))
 	require.Equal(t, "went", strings.TrimSpace(output(t, s, "a")))

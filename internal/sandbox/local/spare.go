@@ -2,10 +2,7 @@ package local
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,16 +20,14 @@ const (
 	// spareFor is how long a spare waits for a command. It costs some ten processes
 	// that sleep; who has thought for longer does not notice a start.
 	spareFor = 15 * time.Second
-	// maxSpares bounds how many a backend keeps.
+	// maxSpares bounds how many a backend keeps, with keepers that serve none.
 	maxSpares = 16
 	// spareAfter is when the next one is made while a command still runs.
 	spareAfter = 200 * time.Millisecond
 	// A session has one, and mostSpares when its commands come sooner after each other
-	// than spareSoon: making one takes some 15 ms, and longer on a busy machine.
+	// than spareSoon: making one takes some 10 ms, and longer on a busy machine.
 	spareSoon  = 500 * time.Millisecond
 	mostSpares = 2
-	// spareEnd is how long the end of a spare may take on a machine under load.
-	spareEnd = 10 * time.Second
 )
 
 // spare is a namespace that was made ahead for a session's next command: fresh like
@@ -41,21 +36,19 @@ const (
 type spare struct {
 	dir string
 	// argv is what made it: one that would be made otherwise now is not used.
-	argv []string
-	// claim says, and its end says too, that dir has got a name, or never will.
-	claim *os.File
-	// told gives a byte when the command begins, and ends when its record is whole.
-	told  *os.File
-	began chan struct{} // closed when the command begins, and when it never will
-	ended chan struct{} // closed when nothing more comes of it
-	timer *time.Timer
+	argv   []string
+	keeper *keeping
+	began  chan struct{} // closed when the command begins, and when it never will
+	ended  chan struct{} // closed when nothing more comes of it
+	timer  *time.Timer
 }
 
-// spares are a session's: those that wait, the oldest first, and one that is being
-// made.
+// spares are a session's: those that wait, the oldest first, one that is being made,
+// and keepers that serve none.
 type spares struct {
 	mu     sync.Mutex
 	ready  []*spare
+	idle   []*keeping
 	making bool
 	// wanted is how many since somebody has asked for them, closed when the session
 	// was given up.
@@ -78,14 +71,16 @@ func (s *session) Prepare() {
 }
 
 func (s *session) prepare() {
-	if !s.spares.begin(s.b) {
+	k, ok := s.spares.begin(s.b)
+	if !ok {
 		return
 	}
 	go func() {
 		defer s.spares.makers.Done()
-		sp, err := s.makeSpare(sandbox.DefaultOutputBytes)
+		sp, err := s.makeSpare(k, sandbox.DefaultOutputBytes)
 		if err != nil {
 			s.b.cfg.Log.Debug("No namespace was made ahead", "error", err)
+			k.giveUp()
 		}
 		if !s.spares.made(sp) {
 			s.b.spares.Add(-1)
@@ -96,20 +91,30 @@ func (s *session) prepare() {
 	}()
 }
 
-// begin says whether one is to be made, and counts it.
-func (p *spares) begin(b *Backend) bool {
+// begin says whether one is to be made, and counts it. The keeper is one that served
+// another, if any waits.
+func (p *spares) begin(b *Backend) (*keeping, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.ready) >= p.wanted || p.making || p.closed {
-		return false
+		return nil, false
 	}
-	if b.spares.Add(1) > maxSpares {
-		b.spares.Add(-1)
-		return false
+	k := p.pop()
+	if k == nil && !b.countSpare() {
+		return nil, false
 	}
 	p.making = true
 	p.makers.Add(1)
-	return true
+	return k, true
+}
+
+// countSpare counts one more, unless there are too many.
+func (b *Backend) countSpare() bool {
+	if b.spares.Add(1) <= maxSpares {
+		return true
+	}
+	b.spares.Add(-1)
+	return false
 }
 
 // made keeps a spare, if there is one and it is still wanted.
@@ -162,91 +167,86 @@ func (s *session) drop(sp *spare) {
 // endSpares ends what waits, and makes sure that nothing waits any more.
 func (s *session) endSpares() {
 	s.spares.mu.Lock()
-	left := s.spares.ready
-	s.spares.ready, s.spares.closed = nil, true
+	left, idle := s.spares.ready, s.spares.idle
+	s.spares.ready, s.spares.idle, s.spares.closed = nil, nil, true
 	s.spares.mu.Unlock()
-	s.b.spares.Add(-int32(len(left)))
+	s.b.spares.Add(-int32(len(left) + len(idle)))
 	for _, sp := range left {
 		sp.timer.Stop()
 		sp.end()
 	}
+	for _, k := range idle {
+		k.timer.Stop()
+		k.end()
+	}
 	s.spares.makers.Wait()
 }
 
-// end lets the harness go and waits for it. A nil spare has ended.
+// end ends a spare that was not claimed, with its keeper. A nil one has ended.
 func (p *spare) end() {
-	if p == nil {
-		return
+	if p != nil {
+		p.keeper.end()
 	}
-	_ = p.claim.Close()
-	select {
-	case <-p.ended:
-	case <-time.After(spareEnd):
-	}
-	_ = p.told.Close()
 }
 
-// makeSpare makes one whose streams may hold so many bytes each.
-func (s *session) makeSpare(limit int64) (*spare, error) {
+// over says that nothing more comes of the spare.
+func (p *spare) over() {
+	p.begins()
+	close(p.ended)
+}
+
+// begins says that its command begins, or never will.
+func (p *spare) begins() {
+	select {
+	case <-p.began:
+	default:
+		close(p.began)
+	}
+}
+
+// discard removes a record that nobody keeps any more, unless it is an exec's.
+func (p *spare) discard() {
+	gone := p.dir + goneSuffix
+	_ = os.Rename(p.dir, gone) // whoever gives it a name at this moment succeeds, or does not
+	_ = removeAll(gone)
+}
+
+// makeSpare makes one whose streams may hold so many bytes each, for this keeper or,
+// where it is nil or has ended, for another.
+func (s *session) makeSpare(k *keeping, limit int64) (*spare, error) {
 	sp := &spare{
 		dir:   filepath.Join(s.dir, "execs", spareMark+random()),
 		began: make(chan struct{}), ended: make(chan struct{}), argv: s.spareArgv(),
 	}
-	for _, dir := range []string{sp.dir, filepath.Join(sp.dir, "run")} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			return nil, s.storeError("making a record ahead", err)
-		}
-	}
-	for _, name := range []string{"stdout", "stderr", "run/script"} {
-		if err := os.WriteFile(filepath.Join(sp.dir, name), nil, 0o600); err != nil {
-			return nil, s.storeError("making a record ahead", err)
-		}
-	}
-	path, args := keeper.Command(sp.dir, s.b.harness, limit, sp.argv)
-	cmd := detached(path, args)
 	_, bounds, err := s.bounds()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = s.makeRecord(sp.dir)
 	}
-	cmd.Env = append(append(cmd.Env, keeper.Environ()...), bounds...)
-	if err := sp.start(cmd); err != nil {
+	if err == nil {
+		order := keeper.Order{Record: sp.dir, Script: s.b.harness, Limit: limit, Bounds: bounds, Argv: sp.argv}
+		err = s.serve(k, sp, order)
+	}
+	if err != nil {
+		sp.discard()
 		return nil, err
 	}
 	sp.timer = time.AfterFunc(spareFor, func() { s.drop(sp) })
 	return sp, nil
 }
 
-// start starts the keeper on its pipes.
-func (p *spare) start(cmd *exec.Cmd) error {
-	claimed, claim, err := os.Pipe()
-	if err != nil {
-		return fmt.Errorf("making a pipe: %w", err)
+// makeRecord makes the record of a spare.
+func (s *session) makeRecord(at string) error {
+	for _, dir := range []string{at, filepath.Join(at, "run")} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return s.storeError("making a record ahead", err)
+		}
 	}
-	defer claimed.Close()
-	told, tells, err := os.Pipe()
-	if err != nil {
-		return errors.Join(fmt.Errorf("making a pipe: %w", err), claim.Close())
+	for _, name := range []string{"stdout", "stderr", "run/script"} {
+		if err := os.WriteFile(filepath.Join(at, name), nil, 0o600); err != nil {
+			return s.storeError("making a record ahead", err)
+		}
 	}
-	defer tells.Close()
-	cmd.ExtraFiles = []*os.File{claimed, tells}
-	if err := cmd.Start(); err != nil {
-		return errors.Join(fmt.Errorf("starting the exec's keeper: %w: %w", sandbox.ErrUnavailable, err), claim.Close(), told.Close())
-	}
-	p.claim, p.told = claim, told
-	go p.hear()
-	go func() { _ = cmd.Wait() }()
 	return nil
-}
-
-// hear hears what the keeper tells: it may take longer to end than its record.
-func (p *spare) hear() {
-	defer close(p.ended)
-	n, _ := p.told.Read(make([]byte, 1))
-	close(p.began)
-	for n > 0 {
-		n, _ = p.told.Read(make([]byte, 1))
-	}
-	_ = p.told.Close()
 }
 
 // spareArgv is what a spare's harness runs, until it is told more.
@@ -304,8 +304,7 @@ func (s *session) claim(sp *spare, spec sandbox.ExecSpec, j job, script string) 
 	if err := os.Rename(sp.dir, record); err != nil {
 		return err
 	}
-	_, _ = sp.claim.WriteString("\n")
-	_ = sp.claim.Close()
+	sp.keeper.claim(sp)
 	s.follow(spec.ID, sp.ended)
 	return nil
 }

@@ -63,6 +63,15 @@ func TestSpareIsUsedOnceAndReplaced(t *testing.T) {
 // TestSpareWhoseWorkerDies lets the worker die at each point of a start.
 func TestSpareWhoseWorkerDies(t *testing.T) {
 	t.Parallel()
+	for name, with := range map[string]func(*testing.T) (*session, *spare){"of a new keeper": withSpare, "of a used keeper": withUsed} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testSpareWhoseWorkerDies(t, with)
+		})
+	}
+}
+
+func testSpareWhoseWorkerDies(t *testing.T, with func(*testing.T) (*session, *spare)) {
 	spec := sandbox.ExecSpec{ID: "a", Command: "echo ran >> once", Limits: sandbox.Limits{}.WithDefaults()}
 	order := func(s *session) (job, string) {
 		j := job{Command: spec.Command, Cwd: insideWorkspace}
@@ -80,17 +89,17 @@ func TestSpareWhoseWorkerDies(t *testing.T) {
 	}
 	t.Run("before it has a command", func(t *testing.T) {
 		t.Parallel()
-		_, sp := withSpare(t)
-		require.NoError(t, sp.claim.Close())
+		_, sp := with(t)
+		sp.keeper.giveUp()
 		<-sp.ended
 		require.NoDirExists(t, sp.dir)
 	})
 	t.Run("before the exec has a record", func(t *testing.T) {
 		t.Parallel()
-		s, sp := withSpare(t)
+		s, sp := with(t)
 		_, script := order(s)
 		require.NoError(t, os.WriteFile(filepath.Join(sp.dir, "run", "script"), []byte(script), 0o600))
-		require.NoError(t, sp.claim.Close())
+		sp.keeper.giveUp()
 		<-sp.ended
 		require.NoDirExists(t, sp.dir)
 		require.Empty(t, runs(s))
@@ -102,19 +111,20 @@ func TestSpareWhoseWorkerDies(t *testing.T) {
 	})
 	t.Run("once the exec has a record", func(t *testing.T) {
 		t.Parallel()
-		s, sp := withSpare(t)
+		s, sp := with(t)
 		j, script := order(s)
-		claim := sp.claim
+		k := sp.keeper
 		unheard, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 		require.NoError(t, err)
-		sp.claim = unheard
+		defer unheard.Close()
+		sp.keeper = &keeping{orders: unheard}
 		require.NoError(t, s.claim(sp, spec, j, script))
 		st, err := s.Status(t.Context(), "a")
 		require.NoError(t, err)
 		require.Equal(t, sandbox.StateRunning, st.State)
 		require.NoError(t, s.Start(t.Context(), spec), "whoever starts it again attaches")
 		require.Empty(t, runs(s))
-		require.NoError(t, claim.Close())
+		k.giveUp()
 		output(t, s, "a")
 		require.Equal(t, "ran\n", runs(s))
 		require.Equal(t, sandbox.StateExited, mustStatus(t, s, "a").State)
