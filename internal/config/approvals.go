@@ -167,11 +167,13 @@ func (c *Config) checkTier(k *checker, tier string) {
 	k.atLeastOne(key+"required", r.Required)
 	switch {
 	case r.TTL < 0:
-		k.fault(key+"ttl", "must not be below 0")
+		k.fault(key+"ttl", "must not be below 0, as %s is", r.TTL)
 	case r.WidenAfter < 0 || (r.WidenAfter > 0 && r.WidenAfter >= r.TTL):
-		k.fault(key+"widen_after", "must be shorter than the request lives (%s)", r.TTL)
+		k.fault(key+"widen_after", "must be shorter than the request lives (%s), not %s", r.TTL, r.WidenAfter)
 	case r.WidenAfter > 0 && len(r.WidenTo) == 0:
 		k.warn("%swiden_after is set and %swiden_to is empty: nobody else is asked", key, key)
+	case r.WidenAfter == 0 && len(r.WidenTo) > 0:
+		k.warn("%swiden_to is set and %swiden_after is not: nobody else is asked", key, key)
 	}
 	if named := len(r.Approvers); named > 0 && !slices.Contains(r.Approvers, "*") && named < r.Required {
 		k.warn("%s calls have %d approvers and need %d: unless one of them is a group, such a call can never be approved",

@@ -85,7 +85,7 @@ func (c *Config) checkModel(k *checker) {
 		k.warn("openai.background does nothing without openai.state server, where responses are kept")
 	}
 	if n := c.OpenAI.CompactAt; n < 10 || n > 95 {
-		k.fault("openai.compact_at", "must be from 10 to 95")
+		k.fault("openai.compact_at", "must be from 10 to 95, not %d", n)
 	}
 	for model, text := range c.OpenAI.Windows {
 		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < 1000 {

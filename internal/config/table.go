@@ -66,7 +66,7 @@ func (l *loader) tableOf(key string) (table field, row string, ok bool) {
 // money is an amount in millionths of a dollar, read from "1.25".
 func money(text string) (int64, error) {
 	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || n < 0 || n > 1e9 {
+	if err != nil || !(n >= 0 && n <= 1e9) {
 		return 0, fmt.Errorf("%q is not an amount of dollars such as 1.25", text)
 	}
 	return int64(n*1e6 + 0.5), nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -64,6 +65,11 @@ func (l *loader) temporal(c *Config, layers []layer, environ []string) {
 		return
 	}
 	for i, from := range layers[1:] {
+		if v := from["temporal.tls.enabled"]; len(v.items) == 1 && v.items[0] != "" {
+			if _, err := strconv.ParseBool(v.items[0]); err != nil {
+				l.fault(v.source, "temporal.tls.enabled", "%q is neither true nor false", v.items[0])
+			}
+		}
 		overlay(&profile, from)
 		if i == 0 {
 			if err := profile.ApplyEnvVars(env); err != nil {
@@ -83,11 +89,30 @@ func (l *loader) temporal(c *Config, layers []layer, environ []string) {
 	if profile.Namespace == "" {
 		profile.Namespace = first("namespace", DefaultTemporalNamespace)
 	}
+	if problem := targetProblem(profile.Address); problem != "" {
+		l.fault("", "temporal.address", "%s", problem)
+	}
 	c.profile = &profile
 	c.Temporal.Address = profile.Address
 	c.Temporal.Namespace = profile.Namespace
 	c.Temporal.APIKey = telemetry.NewSecret(profile.APIKey)
 	c.Temporal.TLS = shownTLS(profile)
+}
+
+// target is an address with a resolver of gRPC's own: dns:///host:port, unix:/path.
+var target = regexp.MustCompile(`^(unix|unix-abstract|vsock):|^[a-z][a-z0-9+.-]*:///`)
+
+// targetProblem says what is wrong with a server's address; empty where nothing is.
+// Without a port gRPC would take 443, and look for the server there for ever.
+func targetProblem(address string) string {
+	if target.MatchString(address) {
+		return ""
+	}
+	_, port, err := net.SplitHostPort(address)
+	if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 1 || n > 65535 || strings.Contains(address, "/") {
+		return fmt.Sprintf("%q is not host:port, such as %s", address, DefaultTemporalAddress)
+	}
+	return ""
 }
 
 // overlay sets in p what from has of temporal.*. Values that do not parse were

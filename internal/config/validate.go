@@ -85,7 +85,7 @@ func (k *checker) oneOf(key, got string, allowed ...string) {
 
 func (k *checker) positive(key string, d time.Duration) {
 	if d <= 0 {
-		k.fault(key, "must be longer than 0")
+		k.fault(key, "must be longer than 0, not %s", d)
 	}
 }
 
@@ -97,6 +97,14 @@ func (k *checker) hostPort(key, addr string) {
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		k.fault(key, "%q has no port between 0 and 65535", addr)
+	}
+}
+
+// reached checks an address that others must know.
+func (k *checker) reached(key, addr string) {
+	k.hostPort(key, addr)
+	if _, port, err := net.SplitHostPort(addr); err == nil && strings.Trim(port, "0") == "" && port != "" {
+		k.fault(key, "%q has port 0, a free one that nobody outside would know; name a port, such as %s", addr, net.JoinHostPort("127.0.0.1", "3000"))
 	}
 }
 
@@ -121,7 +129,7 @@ func (k *checker) absolute(key string, path *string) {
 
 func (k *checker) atLeastOne(key string, n int) {
 	if n < 1 {
-		k.fault(key, "must be at least 1")
+		k.fault(key, "must be at least 1, not %d", n)
 	}
 }
 
@@ -167,13 +175,16 @@ func (c *Config) checkDocker(k *checker) {
 	k.atLeastOne("sandbox.docker.pids", d.PIDs)
 	k.atLeastOne("sandbox.docker.temp_mb", d.Temp)
 	if d.Memory < minMemory {
-		k.fault("sandbox.docker.memory_mb", "must be at least %d: a shell and what watches it need that", minMemory)
+		k.fault("sandbox.docker.memory_mb", "must be at least %d, not %d: a shell and what watches it need that", minMemory, d.Memory)
 	}
 	if d.Disk < 1 && d.Disk != -1 {
-		k.fault("sandbox.docker.disk_mb", "must be at least 1, or -1 for no limit")
+		k.fault("sandbox.docker.disk_mb", "must be at least 1, or -1 for no limit, not %d", d.Disk)
 	}
 	if d.Idle != 0 && d.Idle < time.Second {
-		k.fault("sandbox.docker.idle", "must be at least 1s, or 0 for never")
+		k.fault("sandbox.docker.idle", "must be at least 1s, or 0 for never, not %s", d.Idle)
+	}
+	if _, addr, ok := strings.Cut(d.Host, "://"); d.Host != "" && (!ok || addr == "") {
+		k.fault("sandbox.docker.host", "%q is no URL such as unix:///var/run/docker.sock or tcp://127.0.0.1:2375", d.Host)
 	}
 	k.processors("sandbox.docker.cpus", d.CPUs)
 }
@@ -181,10 +192,10 @@ func (c *Config) checkDocker(k *checker) {
 func (c *Config) checkLocal(k *checker) {
 	l := c.Sandbox.Local
 	if l.Memory < minMemory && l.Memory != -1 {
-		k.fault("sandbox.local.memory_mb", "must be at least %d, or -1 for no limit", minMemory)
+		k.fault("sandbox.local.memory_mb", "must be at least %d, or -1 for no limit, not %d", minMemory, l.Memory)
 	}
 	if l.PIDs < minPIDs && l.PIDs != -1 {
-		k.fault("sandbox.local.pids", "must be at least %d, or -1 for no limit", minPIDs)
+		k.fault("sandbox.local.pids", "must be at least %d, or -1 for no limit, not %d", minPIDs, l.PIDs)
 	}
 	if l.CPUs != "" {
 		k.processors("sandbox.local.cpus", l.CPUs)
@@ -264,12 +275,16 @@ func (w Web) People() map[string]Secret {
 func (c *Config) checkSlack(k *checker) {
 	s := c.Slack
 	k.oneOf("slack.mode", s.Mode, "socket", "http")
+	if s.Earlier < 0 {
+		k.fault("slack.earlier", "must be at least 0, not %d; 0 reads none", s.Earlier)
+	}
+	k.ids("slack.channels", slackChannel, "a channel's ID, such as C012ABCDEF; it stands at the end of the channel's details", s.Channels)
 	k.httpURL("slack.api_url", s.APIURL)
 	if !strings.HasSuffix(s.APIURL, "/api/") {
 		k.fault("slack.api_url", "%q does not end in /api/", s.APIURL)
 	}
 	if s.Listen != "" {
-		k.hostPort("slack.listen", s.Listen)
+		k.reached("slack.listen", s.Listen)
 	}
 	if !s.BotToken.IsSet() {
 		return
@@ -296,6 +311,11 @@ func (c *Config) checkSlack(k *checker) {
 
 func (c *Config) checkDiscord(k *checker) {
 	d := c.Discord
+	if d.ApplicationID != "" && !snowflake.MatchString(d.ApplicationID) {
+		k.fault("discord.application_id", "%q is no ID: those are digits; copy it from the application's page “General Information”", d.ApplicationID)
+	}
+	k.ids("discord.guilds", snowflake, "a server's ID, digits; copy it from the server's menu in developer mode", d.Guilds)
+	k.ids("discord.channels", snowflake, "a channel's ID, digits; copy it from the channel's menu in developer mode", d.Channels)
 	k.httpURL("discord.api_url", d.APIURL)
 	if g := d.GatewayURL; g != "" {
 		if u, err := url.Parse(g); err != nil || (u.Scheme != "ws" && u.Scheme != "wss") || u.Host == "" {
@@ -308,9 +328,24 @@ func (c *Config) checkDiscord(k *checker) {
 	if d.Listen == "" {
 		return
 	}
-	k.hostPort("discord.listen", d.Listen)
+	k.reached("discord.listen", d.Listen)
 	if d.PublicKey == "" {
 		k.fault("discord.public_key", "interactions over HTTP need one")
+	}
+}
+
+// slackChannel and snowflake are the forms of Slack's and Discord's IDs.
+var (
+	slackChannel = regexp.MustCompile(`^[CDG][A-Z0-9]{2,}$`)
+	snowflake    = regexp.MustCompile(`^[0-9]+$`)
+)
+
+// ids refuses names where there must be IDs: one that is no ID would match nothing.
+func (k *checker) ids(key string, form *regexp.Regexp, want string, list []string) {
+	for _, id := range list {
+		if !form.MatchString(id) {
+			k.fault(key, "%q is not %s", id, want)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ func DiscordConfig(c *config.Config) discord.Config {
 		Token: c.Discord.Token, ApplicationID: c.Discord.ApplicationID, PublicKey: c.Discord.PublicKey, Listen: c.Discord.Listen,
 		APIURL: c.Discord.APIURL, GatewayURL: c.Discord.GatewayURL, NoMessageContent: !c.Discord.MessageContent,
 		MentionsOnly: c.Discord.MentionsOnly, Guilds: c.Discord.Guilds, Channels: c.Discord.Channels, Starters: c.Discord.Starters,
-		AllowGuests: c.Discord.AllowGuests, Backfill: c.Discord.Backfill, Approvers: c.Approvals.All(), Roots: c.Sandbox.Local.Roots,
+		AllowGuests: c.Discord.AllowGuests, Backfill: backfill(c.Discord.Backfill), Approvers: c.Approvals.All(), Roots: c.Sandbox.Local.Roots,
 	}
 }
 

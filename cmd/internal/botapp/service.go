@@ -42,6 +42,14 @@ type pacedQueue struct {
 	pace control.Pace
 }
 
+// backfill is an adapter's value of the setting: its zero is its default.
+func backfill(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
 // host serves a chat service beside others until the bot stops: one that does not
 // answer, or that refuses the bot, leaves the others alone.
 func (a *App) host(run context.Context, sessions *control.Client, s service) {

@@ -11,10 +11,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/countersign/countersign/cmd/internal/botapp"
 	"github.com/countersign/countersign/internal/chat/chattest/discordfake"
 	"github.com/countersign/countersign/internal/chat/chattest/slackfake"
 	"github.com/countersign/countersign/internal/chat/discord"
 	"github.com/countersign/countersign/internal/chat/slack"
+	"github.com/countersign/countersign/internal/config"
 )
 
 // TestAServiceThatIsLost: a chat service that refuses the bot's token, at its start or
@@ -152,4 +154,15 @@ func (l *logged) with(level, text string) []string {
 		}
 	}
 	return found
+}
+
+// TestBackfillOfNothing: 0 is no time, not the adapters' own default.
+func TestBackfillOfNothing(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]time.Duration{"0": -1, "-1s": -time.Second, "2h": 2 * time.Hour} {
+		c, err := config.Load(config.Sources{Embedded: true, Flags: map[string]string{"slack.backfill": value, "discord.backfill": value}})
+		require.NoError(t, err)
+		require.Equal(t, want, botapp.SlackConfig(c).Backfill)
+		require.Equal(t, want, botapp.DiscordConfig(c).Backfill)
+	}
 }

@@ -14,7 +14,7 @@ func SlackConfig(c *config.Config) slack.Config {
 		BotToken: c.Slack.BotToken, AppToken: c.Slack.AppToken, APIURL: c.Slack.APIURL,
 		SigningSecret: c.Slack.SigningSecret, Mode: c.Slack.Mode, Listen: c.Slack.Listen,
 		Channels: c.Slack.Channels, Starters: c.Slack.Starters, AllowGuests: c.Slack.AllowGuests,
-		AllowExternal: c.Slack.AllowExternal, MentionsOnly: c.Slack.MentionsOnly, Backfill: c.Slack.Backfill,
+		AllowExternal: c.Slack.AllowExternal, MentionsOnly: c.Slack.MentionsOnly, Backfill: backfill(c.Slack.Backfill),
 		Approvers: c.Approvals.All(), Earlier: c.Slack.Earlier, Roots: c.Sandbox.Local.Roots,
 	}
 }

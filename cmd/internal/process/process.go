@@ -34,6 +34,11 @@ type ExitError struct{ Code int }
 
 func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
 
+// usageError is an argument that makes no sense, found after the flags were parsed.
+type usageError struct{ problem string }
+
+func (e usageError) Error() string { return e.problem }
+
 // Env is what a command may use of its surroundings, so that tests can give it
 // others.
 type Env struct {
@@ -73,9 +78,12 @@ func Main(name, description string, cli any, e *Env) int {
 	}
 	err = command.Run()
 	var exit ExitError
+	var usage usageError
 	switch {
 	case err == nil:
 		return ExitOK
+	case errors.As(err, &usage):
+		return fail(e, name, err, ExitUsage)
 	case errors.As(err, &exit):
 		return exit.Code
 	}
@@ -102,8 +110,8 @@ func (f Flags) Values(extra map[string]string) (map[string]string, error) {
 	values := map[string]string{}
 	for _, text := range f.Set {
 		key, value, ok := strings.Cut(text, "=")
-		if !ok {
-			return nil, fmt.Errorf("--set %s: write it as KEY=VALUE", text)
+		if !ok || key == "" {
+			return nil, usageError{"--set " + text + ": write it as KEY=VALUE"}
 		}
 		values[key] = value
 	}

@@ -20,6 +20,14 @@ type command struct {
 	err error
 }
 
+// loading is a command that reads the settings.
+type loading struct{ process.Flags }
+
+func (c *loading) Run(context.Context) error {
+	_, err := c.Values(nil)
+	return err
+}
+
 func (c *command) Run(ctx context.Context, _ *process.Env) error {
 	if ctx.Err() != nil {
 		return errors.New("the context has ended")
@@ -64,6 +72,12 @@ func TestSetWithoutValue(t *testing.T) {
 	t.Parallel()
 	_, err := process.Flags{Set: []string{"log.level"}}.Values(nil)
 	require.EqualError(t, err, "--set log.level: write it as KEY=VALUE")
+	for _, text := range []string{"log.level", "=debug"} {
+		var errs bytes.Buffer
+		code := process.Main("prog", "", &loading{}, &process.Env{Args: []string{"--set", text}, Stderr: &errs})
+		require.Equal(t, process.ExitUsage, code)
+		require.Equal(t, "prog: --set "+text+": write it as KEY=VALUE\n", errs.String())
+	}
 }
 
 // A worker on a cmd/dev's data directory takes its server and its settings; one
