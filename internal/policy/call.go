@@ -477,20 +477,24 @@ func (c *call) suspicious(ws []word) {
 	}
 }
 
-// ownWord reports whether a word is the first that a tool with commands of its own is
-// given: its command, such as the init of `terraform init`, and not the program of that
-// name. One that ends machines ends those that the tool manages.
+// ownWord reports whether a word is a command of the tool that it is given to, such as
+// the init of `terraform init`, and not the program of that name: the first word of a
+// tool with commands of its own, or among its first ones where that ends a machine,
+// which is then one that the tool manages. So is it where the tool is not known.
 func (c *call) ownWord(ws []word, i int) bool {
+	ends := ws[i].is("halt", "poweroff", "reboot", "shutdown", "kexec")
 	sp := c.s.j.p.spec(c.name)
-	if sp == nil || !sp.attr("remote") && !sp.attr("database") && !sp.attr("docker") && !sp.attr("packages") {
+	known := sp != nil && (sp.attr("remote") || sp.attr("database") || sp.attr("docker") || sp.attr("packages"))
+	if !known && (sp != nil || !ends || i > 1) {
 		return false
 	}
-	for _, w := range ws[1:i] {
-		if !w.lit || !strings.HasPrefix(w.text, "-") {
+	for n, w := range ws[1:i] {
+		own := ends && n < 2 && !w.is("exec", "run", "ssh", "sh", "bash")
+		if !w.lit || strings.HasPrefix(w.text, "-") == own {
 			return false
 		}
 	}
-	if ws[i].is("halt", "poweroff", "reboot", "shutdown", "kexec") {
+	if ends {
 		c.raise(Critical, "%s %s ends machines or services elsewhere", c.by(), ws[i].text)
 	}
 	return true

@@ -53,6 +53,8 @@ func TestFactsDecideWherePathsLead(t *testing.T) {
 		{"git with plain settings", "git diff", gitConfig("[core]\n\tbare = false\n[remote \"origin\"]\n\turl = x\n[filter \"lfs\"]\n\tclean = git-lfs clean -- %f\n"), policy.Safe},
 		{"git with an external diff", "git diff", gitConfig("[diff]\n\texternal = ./x\n"), policy.Risky},
 		{"git with a driver", "git log -p", gitConfig("[diff \"img\"]\n\ttextconv = ./x\n"), policy.Risky},
+		{"git with an extension of LFS", "git diff", gitConfig("[filter \"lfs\"]\n\tclean = git-lfs clean -- %f\n[lfs \"extension.x\"]\n\tclean = ./x\n"), policy.Risky},
+		{"a patch looked at with an extension of LFS", "git apply --stat x.patch", gitConfig("[lfs \"extension.x\"]\n\tclean = ./x\n"), policy.Risky},
 		{"git with a filter", "git status", gitConfig("[filter \"x\"] clean = ./x\n"), policy.Risky},
 		{"git with a monitor", "git status && echo x > f", gitConfig("[core]\n\tfsmonitor = \\\n./x\n"), policy.Risky},
 		{"git with another file", "git log", gitConfig("[include]\n\tpath = ../x\n"), policy.Risky},

@@ -303,6 +303,8 @@ func (g gitSetting) runs() bool {
 		return key == "external" || key == "textconv" || key == "command"
 	case "filter":
 		return (key == "clean" || key == "smudge" || key == "process") && !in(gitLFS, val)
+	case "lfs": // extensions, which git-lfs runs
+		return key == "clean" || key == "smudge"
 	case "core":
 		return key == "pager" && !in(gitPagers, val) || key == "fsmonitor" && !in(gitBools, val) || key == "alternaterefscommand"
 	case "pager":

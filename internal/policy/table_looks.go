@@ -85,7 +85,7 @@ pyenv rbenv goenv nodenv | versions version | v | --bare
 rustup | toolchain/list target/list component/list | v v | -v,--verbose --installed --toolchain:
 redis-server postgres mysqld envoy prometheus alertmanager etcd ld kotlin | --version | - | --version
 httpd apachectl haproxy | -v -V | - | -v -V
-xsv qsv | headers count stats frequency select search slice table sort flatten | v r* | -d: -n -s: -l: -i: -o:w --output:w -j:
+xsv | headers count stats frequency select search slice table sort flatten | v r* | -d: -n -s: -l: -i: -o:w --output:w -j:
 fdisk | HELD -l -x | n* | -l,--list -x,--list-details -o,--output: --bytes -u,--units?
 sfdisk | HELD -l -d -J -F | n* | -l,--list -d,--dump -J,--json -F,--list-free -o,--output: --bytes
 sgdisk gdisk | HELD -p -i -l | n | -p,--print -i,--info: -l
