@@ -261,9 +261,25 @@ func (c *Client) list(ctx context.Context, managerID string, l workflows.ListSes
 	return list, nil
 }
 
-// TurnState answers what a session is doing.
-func (c *Client) TurnState(ctx context.Context, workflowID string) (workflows.TurnState, error) {
-	return query[workflows.TurnState](ctx, c, workflowID, workflows.QueryTurnState)
+// TurnState answers what a session is doing. One whose workflow was ended from outside,
+// or failed, does nothing any more, whatever it was at.
+func (c *Client) TurnState(ctx context.Context, workflowID string) (st workflows.TurnState, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	res, err := c.temporal.QueryWorkflowWithOptions(ctx, &client.QueryWorkflowWithOptionsRequest{
+		WorkflowID: workflowID, QueryType: workflows.QueryTurnState,
+		QueryRejectCondition: enumspb.QUERY_REJECT_CONDITION_NOT_COMPLETED_CLEANLY,
+	})
+	switch {
+	case err != nil:
+		return st, translate("querying "+workflows.QueryTurnState, err)
+	case res.QueryRejected == nil:
+		return st, translate("querying "+workflows.QueryTurnState, res.QueryResult.Get(&st))
+	}
+	st, err = query[workflows.TurnState](ctx, c, workflowID, workflows.QueryTurnState)
+	st.Turn, st.Approvals, st.Queued = nil, nil, 0
+	st.Header.Liveness, st.Header.Waiting = workflows.LivenessDestroyed, 0
+	return st, err
 }
 
 // History answers a session's recent turns.

@@ -22,9 +22,12 @@ type Needed struct {
 	// Snapshots are references of those of live sessions, of sessions about to start,
 	// and of destroyed ones for [workflows.KeepFor].
 	Snapshots []string
-	files     map[string]bool
-	over      map[string]bool
-	sources   map[string]bool
+	// Ended are sessions that run no more, while their managers may not know that; see
+	// [Client.TellEnded].
+	Ended   []string
+	files   map[string]bool
+	over    map[string]bool
+	sources map[string]bool
 	// unknown: there is a session of which nobody knows what it was made from.
 	unknown bool
 }
@@ -90,6 +93,8 @@ func (c *Client) Needed(ctx context.Context, now time.Time) (*Needed, error) {
 		out.Snapshots = append(out.Snapshots, ref)
 	}
 	slices.Sort(out.Snapshots)
+	out.Ended = n.closed
+	slices.Sort(out.Ended)
 	return out, nil
 }
 
@@ -108,6 +113,8 @@ type needs struct {
 
 	mu               sync.Mutex
 	snapshots, files map[string]bool
+	// closed are those of live that run no more.
+	closed []string
 }
 
 func (n *needs) manager(ctx context.Context, id string) error {
@@ -174,6 +181,12 @@ func (n *needs) inherited(over map[string]bool) (sources map[string]bool, unknow
 	return sources, unknown
 }
 
+func (n *needs) end(id string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = append(n.closed, id)
+}
+
 func (n *needs) add(more workflows.Needs) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -235,6 +248,7 @@ func (n *needs) askPart(ctx context.Context, k int, ids []string) (unanswered []
 		g.Go(func() error {
 			a, err := n.session(gctx, id, before[id])
 			if errors.Is(err, workflows.ErrNoSession) {
+				n.end(id)
 				return nil
 			}
 			mu.Lock()
@@ -263,18 +277,25 @@ func (n *needs) askPart(ctx context.Context, k int, ids []string) (unanswered []
 // session is what a session needs: what it said last, unless something has happened
 // in it since.
 func (n *needs) session(ctx context.Context, id string, last answer) (answer, error) {
-	at, err := n.c.moment(ctx, id)
+	m, err := n.c.Moment(ctx, id)
 	if err != nil {
 		return answer{}, err
 	}
-	if last.At != at {
+	if m.Closed {
+		n.end(id)
+	}
+	if last.At != m.At {
+		said := last.Needs
 		// The answer may be newer than the moment; then it is asked for again next time.
-		last = answer{At: at}
+		last = answer{At: m.At}
 		for attempt := 1; ; attempt++ {
 			last.Needs, err = queryWithin[workflows.Needs](ctx, n.c, askWithin, id, workflows.QueryNeeds)
 			if !errors.Is(err, workflows.ErrUnconfirmed) || attempt == askAttempts || ctx.Err() != nil {
 				break
 			}
+		}
+		if err != nil && m.Closed && lost(err, m, n.now) {
+			last.Needs, err = said, nil
 		}
 		if err == nil {
 			err = n.open(ctx, &last.Needs)
@@ -318,18 +339,6 @@ type answer struct {
 	Needs workflows.Needs `json:"needs"`
 }
 
-// moment names how far a session's history has come.
-func (c *Client) moment(ctx context.Context, workflowID string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
-	defer cancel()
-	d, err := c.temporal.DescribeWorkflowExecution(ctx, workflowID, "")
-	if err != nil {
-		return "", translate("describing the session", err)
-	}
-	info := d.GetWorkflowExecutionInfo()
-	return fmt.Sprintf("%s/%d", info.GetExecution().GetRunId(), info.GetHistoryLength()), nil
-}
-
 // answersKey names a part of what is remembered, by what the answers say: older ones
 // without long texts stood at needs/<part>.
 func answersKey(k int) string { return fmt.Sprintf("needs/2-%02d", k) }
@@ -369,20 +378,28 @@ func (n *needs) remember(ctx context.Context, k int, answers map[string]answer) 
 func (c *Client) workflowIDs(ctx context.Context, filter string) ([]string, error) {
 	seen := map[string]bool{}
 	var ids []string
+	err := c.each(ctx, filter, func(w *workflowpb.WorkflowExecutionInfo) {
+		if id := idOf(w); !seen[id] {
+			seen[id] = true
+			ids = append(ids, id)
+		}
+	})
+	return ids, err
+}
+
+// each calls do with every run that visibility knows for a filter.
+func (c *Client) each(ctx context.Context, filter string, do func(*workflowpb.WorkflowExecutionInfo)) error {
 	var token []byte
 	for {
 		res, err := c.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: filter, NextPageToken: token})
 		if err != nil {
-			return nil, translate("listing workflows", err)
+			return translate("listing workflows", err)
 		}
 		for _, w := range res.GetExecutions() {
-			if id := idOf(w); !seen[id] {
-				seen[id] = true
-				ids = append(ids, id)
-			}
+			do(w)
 		}
 		if token = res.GetNextPageToken(); len(token) == 0 {
-			return ids, nil
+			return nil
 		}
 	}
 }

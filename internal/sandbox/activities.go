@@ -117,6 +117,9 @@ type Config struct {
 	// any more, which must then start nothing; it heartbeats with details. nil asks
 	// nobody.
 	Awaited func(ctx context.Context, details ...any) error
+	// NotRemoved is told of a sandbox that was to be removed for good, each time that
+	// fails here: its session may not ask again. nil is told nothing.
+	NotRemoved func(workflows.SandboxRef)
 	// Mask masks what people read; nil knows the shapes of secrets only.
 	Mask *mask.Masker
 	Log  *slog.Logger
@@ -145,6 +148,9 @@ func NewActivities(cfg Config) *Activities {
 	}
 	if cfg.Awaited == nil {
 		cfg.Awaited = func(context.Context, ...any) error { return nil }
+	}
+	if cfg.NotRemoved == nil {
+		cfg.NotRemoved = func(workflows.SandboxRef) {}
 	}
 	return &Activities{
 		cfg: cfg, heartbeat: recordHeartbeat, locks: map[string]*sessionLock{},
@@ -270,8 +276,13 @@ func (a *Activities) ReleaseSandbox(ctx context.Context, in workflows.ReleaseInp
 }
 
 // DestroySandbox removes the sandbox and says what was in it.
-func (a *Activities) DestroySandbox(ctx context.Context, in workflows.ReleaseInput) (workflows.Inventory, error) {
+func (a *Activities) DestroySandbox(ctx context.Context, in workflows.ReleaseInput) (inv workflows.Inventory, err error) {
 	defer a.beat(ctx)()
+	defer func() {
+		if err != nil {
+			a.cfg.NotRemoved(in.Sandbox)
+		}
+	}()
 	s, err := a.open(ctx, in.Sandbox)
 	if errors.Is(err, ErrGone) {
 		return workflows.Inventory{}, nil
@@ -279,7 +290,7 @@ func (a *Activities) DestroySandbox(ctx context.Context, in workflows.ReleaseInp
 	if err != nil {
 		return workflows.Inventory{}, activityError(ctx, err)
 	}
-	inv := takeInventory(ctx, s)
+	inv = takeInventory(ctx, s)
 	if err := s.Destroy(ctx); err != nil {
 		return inv, activityError(ctx, err)
 	}

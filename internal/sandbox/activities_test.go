@@ -89,6 +89,8 @@ type rig struct {
 	n     int
 	// awaited says whether the server waits for the attempts of the next worker.
 	awaited func(ctx context.Context, details ...any) error
+	// notRemoved are those of which the worker was told that they could not be removed.
+	notRemoved []workflows.SandboxRef
 }
 
 func newRig(t *testing.T) *rig {
@@ -127,7 +129,7 @@ func (r *rig) restartWith(g sandbox.Gate) {
 		Rules: func(tier, _ string) workflows.ApprovalRule {
 			return workflows.ApprovalRule{Required: len(tier)}
 		},
-		Awaited: r.awaited,
+		Awaited: r.awaited, NotRemoved: func(ref workflows.SandboxRef) { r.notRemoved = append(r.notRemoved, ref) },
 	})
 }
 
@@ -718,8 +720,27 @@ func TestSnapshotForkAndDestroy(t *testing.T) {
 	_, err = r.open(workflows.OpenInput{WorkflowID: "damaged", Current: &workflows.SandboxRef{Backend: "local", ID: "damaged", Generation: 1}})
 	require.Equal(t, workflows.ErrTypeSandboxGone, errType(err))
 
+	record, err := filepath.Glob(filepath.Join(r.dir, "data", "sandboxes", "*", "sandbox.json"))
+	require.NoError(t, err)
+	require.NotEmpty(t, record)
+	whole := map[string][]byte{}
+	for _, file := range record {
+		whole[file], err = os.ReadFile(file)
+		require.NoError(t, err)
+		require.NoError(t, os.Remove(file))
+		require.NoError(t, os.Mkdir(file, 0o755))
+	}
+	_, err = call[workflows.Inventory](r, r.acts.DestroySandbox, workflows.ReleaseInput{Sandbox: r.ref})
+	require.Error(t, err)
+	require.Equal(t, []workflows.SandboxRef{r.ref}, r.notRemoved)
+	for file, data := range whole {
+		require.NoError(t, os.Remove(file))
+		require.NoError(t, os.WriteFile(file, data, 0o600))
+	}
+
 	inv, err := call[workflows.Inventory](r, r.acts.DestroySandbox, workflows.ReleaseInput{Sandbox: r.ref})
 	require.NoError(t, err)
+	require.Len(t, r.notRemoved, 1, "this time it was")
 	require.Equal(t, 3, inv.Files)
 	require.Positive(t, inv.Bytes)
 	require.Equal(t, 2, inv.Uncommitted)

@@ -109,7 +109,15 @@ func Collect(ctx context.Context, c client.Client, namespace string, store *blob
 	}
 	more, err := owned.Remove(ctx, store, files, old, dry, n)
 	res.Blobs, res.Bytes, res.Kept = res.Blobs+more.Blobs, res.Bytes+more.Bytes, res.Kept+more.Kept
-	return res, err
+	if err != nil || dry {
+		return res, err
+	}
+	for _, id := range n.Ended { // from now on their blobs are kept for a while
+		if _, err := sessions.TellEnded(ctx, id); err != nil {
+			return res, fmt.Errorf("telling that %s has ended: %w", id, err)
+		}
+	}
+	return res, nil
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -56,7 +56,25 @@ func (s *site) DescribeWorkflowExecution(context.Context, string, string) (*work
 	return nil, serviceerror.NewNotFound("it is not kept any more")
 }
 
-func (s *site) QueryWorkflow(context.Context, string, string, string, ...any) (converter.EncodedValue, error) {
+// SignalWorkflow takes word of a session that has ended.
+func (s *site) SignalWorkflow(_ context.Context, id, _, name string, arg any) error {
+	u, ok := arg.(workflows.UpdateSnapshotID)
+	if id != "session-manager/web/main" || name != workflows.SignalUpdateSnapshotID || !ok || !u.Destroyed {
+		return serviceerror.NewInvalidArgument("not taken: " + name)
+	}
+	for i := range s.rows {
+		if s.rows[i].WorkflowID == u.Boundary.WorkflowID {
+			workflows.RowChange{WorkflowID: u.Boundary.WorkflowID, Boundary: &u.Boundary, Liveness: u.Liveness, EndedAt: time.Now()}.Apply(&s.rows[i])
+			return nil
+		}
+	}
+	return serviceerror.NewInvalidArgument("no such session")
+}
+
+func (s *site) QueryWorkflow(_ context.Context, id, _, _ string, _ ...any) (converter.EncodedValue, error) {
+	if id != "session-manager/web/main" {
+		return nil, serviceerror.NewNotFound("it is not kept any more")
+	}
 	p, err := converter.GetDefaultDataConverter().ToPayloads(workflows.SessionList{Sessions: s.rows})
 	return client.NewValue(p), err
 }
@@ -119,7 +137,10 @@ func TestCollectOfDestroyedSessions(t *testing.T) {
 		require.NoError(t, err)
 		return res.Blobs
 	}
+	require.Zero(t, collect(time.Hour, true), "all of it is young")
+	require.Equal(t, workflows.LivenessPaused, s.rows[1].Liveness)
 	require.Zero(t, collect(time.Hour, false), "all of it is young")
+	require.Equal(t, workflows.LivenessDestroyed, s.rows[1].Liveness, "Temporal does not have it any more")
 	// A store's times may be coarser than what is between two writes.
 	time.Sleep(20 * time.Millisecond)
 	would := collect(0, true)

@@ -160,6 +160,7 @@ func (a *App) sandboxes(ctx context.Context, gate *policy.Policy) (*sandbox.Acti
 		TempDir:    temp,
 		StateDir:   stateDir(a.Dir),
 		Awaited:    a.still.awaited,
+		NotRemoved: a.notRemoved,
 		Mask:       a.masker(),
 		Log:        a.Log,
 	}), nil

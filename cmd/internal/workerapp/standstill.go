@@ -59,13 +59,17 @@ func (s *stillness) lately() bool {
 		return false
 	}
 	now := time.Now()
-	// A machine that slept had its monotonic clock stopped; one whose wall clock is
-	// set forwards is asked once too often.
-	if max(now.Sub(s.moved), now.Round(0).Sub(s.moved.Round(0))) > stillFor {
+	if passed(s.moved, now) > stillFor {
 		s.ended = now
 	}
 	s.moved = now
 	return !s.ended.IsZero() && now.Sub(s.ended) < doubtFor
+}
+
+// passed is how long ago a moment of this process was. A machine that slept had its
+// monotonic clock stopped; where its wall clock was set forwards it seems longer.
+func passed(since, now time.Time) time.Duration {
+	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
 }
 
 // awaited returns nil where the server still waits for the activity's attempt. It asks

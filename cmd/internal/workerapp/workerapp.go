@@ -62,6 +62,9 @@ type App struct {
 	engine *docker.Backend
 	// still tells whether this process stood still.
 	still *stillness
+	// told are the words for the fencers, by backend.
+	told   map[string]*words
+	toldMu sync.Mutex
 	// stopCleaning ends the look for orphaned sandboxes and unneeded snapshots, and
 	// that for standstills.
 	stopCleaning func()
@@ -118,6 +121,7 @@ func (a *App) startCleaning(ctx context.Context) {
 	ctx, a.stopCleaning = context.WithCancel(context.WithoutCancel(ctx))
 	a.cleaning.Go(func() { a.still.watch(ctx) })
 	a.cleaning.Go(func() { a.collect(ctx) })
+	a.cleaning.Go(func() { a.noteEnded(ctx) })
 	a.cleaning.Go(func() { a.fence(ctx, localYard{a.here}) })
 	if a.engine != nil {
 		a.cleaning.Go(func() { a.fence(ctx, dockerYard{a.engine}) })

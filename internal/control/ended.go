@@ -1,0 +1,128 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+
+	"github.com/countersign/countersign/internal/blob"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// Run is one run of a session's workflow.
+type Run struct {
+	WorkflowID, RunID string
+}
+
+// CutShort lists runs of sessions that have not ended by themselves: somebody has
+// terminated or cancelled them in Temporal, or they failed; those whose end is not before
+// since, or all that Temporal still has where that is zero. It is as late as visibility
+// is, and lists also what was reset since and runs again.
+func (c *Client) CutShort(ctx context.Context, since time.Time) (runs []Run, err error) {
+	filter := "WorkflowType = '" + workflows.WorkflowTypeAgent + "' AND ExecutionStatus IN ('Terminated', 'Failed', 'TimedOut', 'Canceled')"
+	if !since.IsZero() {
+		filter += " AND CloseTime >= '" + since.UTC().Format(time.RFC3339) + "'"
+	}
+	err = c.each(ctx, filter, func(w *workflowpb.WorkflowExecutionInfo) {
+		runs = append(runs, Run{idOf(w), w.GetExecution().GetRunId()})
+	})
+	return runs, err
+}
+
+// TellEnded makes sure that a session's manager knows that it has ended, where it has
+// without having said so, as one does that somebody terminates: from then on it counts
+// as destroyed, and what is kept of it is kept for [workflows.KeepFor]. It reports
+// whether the manager had to be told.
+func (c *Client) TellEnded(ctx context.Context, workflowID string) (bool, error) {
+	m, err := c.Moment(ctx, workflowID)
+	if err != nil && !errors.Is(err, workflows.ErrNoSession) || err == nil && !m.Closed {
+		return false, err
+	}
+	thread, err := workflows.ParseWorkflowID(workflowID)
+	if err != nil {
+		return false, nil // not a session's
+	}
+	row, err := c.row(ctx, thread.ManagerID(), workflowID)
+	if err != nil || row == nil || row.Liveness == workflows.LivenessDestroyed {
+		return false, err
+	}
+	b, err := c.Boundary(ctx, workflowID)
+	if lost(err, m, time.Now()) {
+		b, err = workflows.Boundary{
+			WorkflowID: workflowID, Turn: row.Turn, Snapshot: row.Snapshot, Transcript: row.Transcript,
+			Title: row.Title, Backend: row.Backend, Workspace: row.Workspace, Model: row.Model,
+		}, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("asking %s for its last boundary: %w", workflowID, err)
+	}
+	err = c.signal(ctx, thread.ManagerID(), workflows.SignalUpdateSnapshotID, workflows.UpdateSnapshotID{
+		Boundary: b, Liveness: workflows.LivenessDestroyed, Destroyed: true,
+	})
+	if errors.Is(err, workflows.ErrNoSession) {
+		return false, nil // the manager was shut down
+	}
+	return err == nil, err
+}
+
+// lost reports that what a session knew can not be learned from it any more: Temporal
+// does not have it, its history does not fit the workers' code, or nobody has answered
+// for as long as a destroyed session's files are kept.
+func lost(err error, m Moment, now time.Time) bool {
+	var failed *serviceerror.QueryFailed
+	return errors.Is(err, workflows.ErrNoSession) || errors.As(err, &failed) ||
+		err != nil && m.Closed && now.After(m.ClosedAt.Add(workflows.KeepFor))
+}
+
+// row is what a manager knows of a session; nil where it, or the manager, is not known.
+func (c *Client) row(ctx context.Context, managerID, workflowID string) (*workflows.SessionRow, error) {
+	for attempt := 1; ; attempt++ {
+		row, err := c.findRow(ctx, managerID, workflowID)
+		// What a manager has just replaced may be gone: it names something newer now.
+		if !errors.Is(err, blob.ErrNotFound) || attempt == listAttempts {
+			return row, err
+		}
+	}
+}
+
+func (c *Client) findRow(ctx context.Context, managerID, workflowID string) (*workflows.SessionRow, error) {
+	page := workflows.ListSessions{Limit: 200}
+	for {
+		list, err := query[workflows.SessionList](ctx, c, managerID, workflows.QueryListSessions, page)
+		if errors.Is(err, workflows.ErrNoSession) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("asking %s: %w", managerID, err)
+		}
+		for i := range list.Sessions {
+			if list.Sessions[i].WorkflowID == workflowID {
+				return &list.Sessions[i], nil
+			}
+		}
+		if page.Before = list.Next; page.Before == "" {
+			return c.savedRow(ctx, list, workflowID)
+		}
+	}
+}
+
+// savedRow is one that a manager has in its registry.
+func (c *Client) savedRow(ctx context.Context, list workflows.SessionList, workflowID string) (*workflows.SessionRow, error) {
+	if list.Archive == "" || c.registry == nil {
+		return nil, nil
+	}
+	res, err := c.registry.Find(ctx, workflows.FindSessionInput{Archive: list.Archive, WorkflowID: workflowID})
+	if err != nil || !res.Found {
+		return nil, err
+	}
+	for _, change := range list.Changes {
+		if change.WorkflowID == workflowID {
+			change.Apply(&res.Row)
+		}
+	}
+	return &res.Row, nil
+}
