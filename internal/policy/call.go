@@ -477,19 +477,24 @@ func (c *call) suspicious(ws []word) {
 	}
 }
 
+// runsInside are commands of such tools that run a program elsewhere.
+var runsInside = []string{"exec", "run", "ssh", "sh", "bash", "create", "start", "up", "attach", "debug"}
+
 // ownWord reports whether a word is a command of the tool that it is given to, such as
 // the init of `terraform init`, and not the program of that name: the first word of a
 // tool with commands of its own, or among its first ones where that ends a machine,
-// which is then one that the tool manages. So is it where the tool is not known.
+// which is then one that the tool manages.
 func (c *call) ownWord(ws []word, i int) bool {
 	ends := ws[i].is("halt", "poweroff", "reboot", "shutdown", "kexec")
 	sp := c.s.j.p.spec(c.name)
-	known := sp != nil && (sp.attr("remote") || sp.attr("database") || sp.attr("docker") || sp.attr("packages"))
-	if !known && (sp != nil || !ends || i > 1) {
+	if sp == nil || !sp.attr("remote") && !sp.attr("database") && !sp.attr("docker") && !sp.attr("packages") {
+		return false
+	}
+	if ends && ws[0].is(runsInside...) {
 		return false
 	}
 	for n, w := range ws[1:i] {
-		own := ends && n < 2 && !w.is("exec", "run", "ssh", "sh", "bash")
+		own := ends && n < 2 && !w.is(runsInside...)
 		if !w.lit || strings.HasPrefix(w.text, "-") == own {
 			return false
 		}
