@@ -77,12 +77,17 @@ func (p *program) wait() int {
 	return p.ProcessState.ExitCode()
 }
 
+// environment is a small one, whatever settings the tests were started with.
+func environment(t *testing.T, more ...string) []string {
+	t.Helper()
+	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir()}, more...)
+}
+
 // startDev runs cmd/dev on dir until dev.json is there.
 func startDev(t *testing.T, dir string, args ...string) (*program, datadir.Dev) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], append([]string{"--data-dir", dir, "--model", "offline", "--web-listen", "127.0.0.1:0"}, args...)...)
-	cmd.Env = append(os.Environ(), asProgram+"=1")
-	cmd.Dir = t.TempDir()
+	cmd.Dir, cmd.Env = t.TempDir(), environment(t, asProgram+"=1")
 	p := start(t, cmd)
 	d, err := datadir.Open(dir)
 	require.NoError(t, err)
@@ -119,7 +124,7 @@ func TestUpDownAndUpAgain(t *testing.T) {
 
 	second := start(t, func() *exec.Cmd {
 		cmd := exec.Command(os.Args[0], "--data-dir", dir)
-		cmd.Env = append(os.Environ(), asProgram+"=1")
+		cmd.Env = environment(t, asProgram+"=1")
 		return cmd
 	}())
 	require.Equal(t, process.ExitFailed, second.wait())
@@ -216,8 +221,7 @@ func TestWorkerOfItsOwn(t *testing.T) {
 
 	command := func() *exec.Cmd {
 		cmd := exec.Command(binary)
-		cmd.Env = append(os.Environ(), "COUNTERSIGN_DATA_DIR="+dir)
-		cmd.Dir = t.TempDir()
+		cmd.Dir, cmd.Env = t.TempDir(), environment(t, "COUNTERSIGN_DATA_DIR="+dir)
 		return cmd
 	}
 	w := start(t, command())
