@@ -22,7 +22,7 @@ func runDocker(c *call, _ *spec, _ parsed) {
 		switch {
 		case dockerEscape(name, val, attached):
 			c.raise(Forbidden, "%s starts a container that controls the host: `%s`", c.by(), clip(t, 40))
-		case (name == "--net" || name == "--network") && val == "host" && !c.argHas("build"):
+		case (name == "--net" || name == "--network") && val == "host" && !c.args[0].is("build") && !(len(c.args) > 1 && c.args[0].is("buildx", "image", "builder") && c.args[1].is("build")):
 			c.raise(Critical, "%s gives a container the host's network", c.by())
 		case name == "-v" || name == "--volume" || name == "--mount" || (strings.HasPrefix(t, "-v") && len(t) > 2 && t[2] != 'e'):
 			if strings.HasPrefix(t, "-v") && len(t) > 2 {

@@ -145,6 +145,9 @@ func isForm(sp *spec, p parsed) bool {
 		if strings.HasPrefix(w.text, "@") || strings.HasPrefix(w.pat, "@") {
 			return false // such a file holds options
 		}
+		if sp.star < 0 && (!w.lit || w.glob) {
+			return false // it may be more words than one
+		}
 	}
 	given := slices.ContainsFunc(p.hits, func(h hit) bool { return slices.ContainsFunc(h.names, sp.attr) })
 	switch {

@@ -161,6 +161,9 @@ var jsTools = []string{
 // check by a word of their own.
 func runJSBuild(c *call, _ *spec, p parsed) {
 	if in([]string{"webpack", "rollup", "tsup", "esbuild", "swc"}, c.name) {
+		if p.has("-c") && (c.name != "rollup" || len(p.operands) > 0 || len(p.values("-c")) > 0) {
+			c.raise(Risky, "%s is given a configuration to run", c.by())
+		}
 		if len(p.operands) > 0 && !p.first("build") && (c.name == "webpack" && !strings.ContainsAny(p.operands[0].script(), "./") || p.first("plugin")) {
 			c.raise(Risky, "%s %s does more than build or test", c.by(), p.operands[0].show())
 		}
