@@ -19,6 +19,7 @@ func TestMainJob(t *testing.T) {
 	ada.card("Approval needed · risky")
 	ada.card("rm -rf build")
 	ada.shows(".turn-card", "waits for approval ↓")
+	ada.shows(".session.waiting", "waiting for approval")
 	require.DirExists(t, ada.workspace(thread)+"/build")
 	ada.shot("main-job-waiting")
 
