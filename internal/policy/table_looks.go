@@ -79,7 +79,7 @@ mdbook | BUILD build test | v v | -d,--dest-dir:w
 hugo | BUILD - build | v | -D,--buildDrafts --minify --quiet -d,--destination:w -v
 vault | version/ -version | v | -version
 docker | compose/version | v v | --short
-git-lfs | ls-files status version | v n* | -l,--long -s,--size -d,--debug -a,--all -n,--name-only --porcelain -p -j,--json
+git-lfs | version | v |
 direnv | status/ | v |
 pyenv rbenv goenv nodenv | versions version | v | --bare
 rustup | toolchain/list target/list component/list | v v | -v,--verbose --installed --toolchain:
