@@ -89,6 +89,29 @@ func (d *Delivery) ShowNotStarted(ctx context.Context, in workflows.NotStartedIn
 	return nil
 }
 
+// ShowEnded says in the header of a session that runs no more that it does not: its
+// workflow, which brings the thread up to date, was ended from outside.
+func (d *Delivery) ShowEnded(ctx context.Context, t workflows.Thread) error {
+	c, err := d.content(ctx, t.WorkflowID(), t, headerKey)
+	if err != nil {
+		return fmt.Errorf("reading the header of %s: %w", t.WorkflowID(), err)
+	}
+	if c.View.Header == nil || c.View.Header.Liveness == workflows.LivenessDestroyed {
+		return nil
+	}
+	h := *c.View.Header
+	h.Liveness, h.Waiting = workflows.LivenessDestroyed, 0
+	c.View.Header, c.View.Buttons = &h, nil
+	found, err := d.Poster.Find(ctx, t, headerKey, time.Time{})
+	if err == nil && len(found) > 0 {
+		err = d.Poster.Edit(ctx, found[0].Ref, c)
+	}
+	if err != nil && !errors.Is(err, ErrMessageGone) {
+		return fmt.Errorf("editing the header of %s: %w", t.WorkflowID(), err)
+	}
+	return nil
+}
+
 // headerKey is the key of a session's header.
 const headerKey = "header"
 

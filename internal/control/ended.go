@@ -13,24 +13,62 @@ import (
 	"github.com/countersign/countersign/internal/workflows"
 )
 
-// Run is one run of a session's workflow.
-type Run struct {
-	WorkflowID, RunID string
+// endedBack is how far back a look at what was cut short goes after the first one:
+// longer than visibility is late.
+const endedBack = time.Hour
+
+// CutShort finds sessions that have not ended by themselves: somebody has terminated or
+// cancelled their workflow in Temporal, or it failed. It is as late as visibility is.
+type CutShort struct {
+	Client *Client
+	// done are runs that were dealt with; whole: a look has gone all the way back.
+	done  map[run]bool
+	whole bool
 }
 
-// CutShort lists runs of sessions that have not ended by themselves: somebody has
-// terminated or cancelled them in Temporal, or they failed; those whose end is not before
-// since, or all that Temporal still has where that is zero. It is as late as visibility
-// is, and lists also what was reset since and runs again.
-func (c *Client) CutShort(ctx context.Context, since time.Time) (runs []Run, err error) {
+// run is one run of a session's workflow.
+type run struct{ workflowID, runID string }
+
+// Look calls deal with every such session, again in the next look where it fails. The
+// first look that ends well is at all that Temporal has, the later ones at the last hour.
+func (s *CutShort) Look(ctx context.Context, deal func(ctx context.Context, workflowID string) error) error {
 	filter := "WorkflowType = '" + workflows.WorkflowTypeAgent + "' AND ExecutionStatus IN ('Terminated', 'Failed', 'TimedOut', 'Canceled')"
-	if !since.IsZero() {
-		filter += " AND CloseTime >= '" + since.UTC().Format(time.RFC3339) + "'"
+	if s.whole {
+		filter += " AND CloseTime >= '" + time.Now().Add(-endedBack).UTC().Format(time.RFC3339) + "'"
 	}
-	err = c.each(ctx, filter, func(w *workflowpb.WorkflowExecutionInfo) {
-		runs = append(runs, Run{idOf(w), w.GetExecution().GetRunId()})
+	var runs []run
+	err := s.Client.each(ctx, filter, func(w *workflowpb.WorkflowExecutionInfo) {
+		runs = append(runs, run{idOf(w), w.GetExecution().GetRunId()})
 	})
-	return runs, err
+	if err != nil {
+		return err
+	}
+	done := map[run]bool{}
+	var failed []error
+	for _, r := range runs {
+		if done[r] = s.done[r]; done[r] {
+			continue
+		}
+		if err := s.look(ctx, r.workflowID, deal); err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		done[r] = true
+	}
+	s.done, s.whole = done, s.whole || len(failed) == 0
+	return errors.Join(failed...)
+}
+
+// look leaves out what was reset since: it runs again.
+func (s *CutShort) look(ctx context.Context, workflowID string, deal func(ctx context.Context, workflowID string) error) error {
+	m, err := s.Client.Moment(ctx, workflowID)
+	switch {
+	case errors.Is(err, workflows.ErrNoSession), err == nil && !m.Closed:
+		return nil
+	case err != nil:
+		return err
+	}
+	return deal(ctx, workflowID)
 }
 
 // TellEnded makes sure that a session's manager knows that it has ended, where it has

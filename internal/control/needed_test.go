@@ -12,11 +12,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/countersign/countersign/internal/blob/owned"
 	"github.com/countersign/countersign/internal/control"
@@ -28,8 +30,11 @@ type told struct {
 	run    string
 	events int64
 	needs  workflows.Needs
-	// silent does not answer in time.
-	silent bool
+	// silent does not answer in time; broken cannot.
+	silent, broken bool
+	status         enumspb.WorkflowExecutionStatus
+	closed         time.Time
+	boundary       workflows.Boundary
 }
 
 // telling is a Temporal that knows sessions and one manager, and nothing else.
@@ -40,6 +45,17 @@ type telling struct {
 	mu       sync.Mutex
 	sessions map[string]*told
 	asked    []string
+	signals  []workflows.UpdateSnapshotID
+}
+
+func (f *telling) SignalWorkflow(_ context.Context, id, _, name string, arg any) error {
+	if id != managerID || name != workflows.SignalUpdateSnapshotID {
+		return serviceerror.NewInvalidArgument("not taken: " + name)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.signals = append(f.signals, arg.(workflows.UpdateSnapshotID))
+	return nil
 }
 
 func (f *telling) ListWorkflow(_ context.Context, r *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
@@ -63,6 +79,7 @@ func (f *telling) DescribeWorkflowExecution(_ context.Context, id, _ string) (*w
 	}
 	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
 		Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: s.run}, HistoryLength: s.events,
+		Status: s.status, CloseTime: timestamppb.New(s.closed),
 	}}, nil
 }
 
@@ -74,14 +91,17 @@ func (f *telling) QueryWorkflow(_ context.Context, id, _, name string, _ ...any)
 		f.asked = append(f.asked, id)
 		s := f.sessions[id]
 		switch {
-		case name != workflows.QueryNeeds:
-			return nil, serviceerror.NewQueryFailed("unknown query " + name)
 		case s == nil:
 			return nil, serviceerror.NewNotFound("no such workflow")
+		case s.broken || name != workflows.QueryNeeds && name != workflows.QuerySnapshot:
+			return nil, serviceerror.NewQueryFailed("not answered: " + name)
 		case s.silent:
 			return nil, serviceerror.NewDeadlineExceeded("nobody answers")
 		}
 		answer = s.needs
+		if name == workflows.QuerySnapshot {
+			answer = s.boundary
+		}
 	}
 	p, err := converter.GetDefaultDataConverter().ToPayloads(answer)
 	return client.NewValue(p), err

@@ -46,6 +46,9 @@ func TestTerminatedFromOutside(t *testing.T) {
 		}
 		return p.Text, strings.Count(p.Text, "■ destroyed") == 1 && strings.Count(p.Text, "● active") == 1
 	})
+	th = ada.sees(t, id, "so does the thread", func(th thread) bool { return th.Liveness == "destroyed" })
+	require.Contains(t, th.byKey("header").Text, "■ destroyed")
+	require.Empty(t, th.byKey("header").Buttons)
 	r := ada.refusal(t, http.StatusConflict, http.MethodPost, "/threads/"+id+"/messages", map[string]string{"text": "`cat f`", "client_id": "late"})
 	require.Equal(t, "session_destroyed", r.Error.Code)
 

@@ -24,6 +24,7 @@ import (
 	"github.com/countersign/countersign/internal/config"
 	"github.com/countersign/countersign/internal/config/datadir"
 	"github.com/countersign/countersign/internal/control"
+	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -127,12 +128,41 @@ func (a *App) startWeb(run context.Context, sessions *control.Client) error {
 	if _, err := a.serve(thread.PostQueue(), webPolls, delivery); err != nil {
 		return errors.Join(err, a.web.Close())
 	}
+	a.run.Go(func() { a.showEnded(run, sessions, delivery) })
 	a.run.Go(func() {
 		if err := a.web.Run(run); err != nil {
 			a.fail(fmt.Errorf("web chat: %w", err))
 		}
 	})
 	return nil
+}
+
+// endedEvery is how often sessions are looked for that were ended from outside.
+const endedEvery = 20 * time.Second
+
+// showEnded says in the browser chat's threads, until ctx ends, where a session's
+// workflow was terminated or failed: what the API answers would be wrong for ever.
+func (a *App) showEnded(ctx context.Context, sessions *control.Client, delivery *chat.Delivery) {
+	found := control.CutShort{Client: sessions}
+	tick := time.NewTicker(endedEvery)
+	defer tick.Stop()
+	for {
+		err := found.Look(ctx, func(ctx context.Context, workflowID string) error {
+			t, err := workflows.ParseWorkflowID(workflowID)
+			if err != nil || t.Platform != workflows.PlatformWeb {
+				return nil // another chat service's, or not a session's
+			}
+			return delivery.ShowEnded(ctx, t)
+		})
+		if err != nil && ctx.Err() == nil {
+			a.Log.Debug("Threads whose session was ended from outside were not all brought up to date", telemetry.KeyError, err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // outputs opens the outputs of a session.

@@ -1,0 +1,93 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"github.com/countersign/countersign/internal/control"
+	"github.com/countersign/countersign/internal/workflows"
+)
+
+// A session whose workflow was ended from outside is told of to its manager, once, with
+// its last boundary, or what the manager knows where the session cannot say any more;
+// one that runs, or that nobody answers for just now, is not.
+func TestTellEnded(t *testing.T) {
+	t.Parallel()
+	terminated := func(age time.Duration) *told {
+		s := &told{run: "r1", events: 7, status: enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, closed: time.Now().Add(-age)}
+		return s
+	}
+	ended, broken, silent, long, destroyed := terminated(0), terminated(0), terminated(0), terminated(workflows.KeepFor+time.Minute), terminated(0)
+	ended.boundary = workflows.Boundary{WorkflowID: webID(1), Turn: 5, Snapshot: "newest"}
+	broken.broken, silent.silent, long.silent = true, true, true
+	f := &telling{sessions: map[string]*told{
+		webID(0): {run: "r1", events: 7, status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}, webID(1): ended, webID(2): broken, webID(3): silent,
+		webID(4): long, webID(6): destroyed, webID(7): terminated(0),
+	}}
+	for n := range 7 { // 5 is one that Temporal has no more; nobody knows 7
+		live := workflows.LivenessActive
+		if n == 6 {
+			live = workflows.LivenessDestroyed
+		}
+		f.list.Sessions = append(f.list.Sessions, workflows.SessionRow{Row: n, WorkflowID: webID(n), Liveness: live, Turn: 2, Snapshot: "older"})
+	}
+	c := control.New(f, nil)
+	for n, want := range map[int]string{0: "", 1: "newest", 2: "older", 3: "", 4: "older", 5: "older", 6: "", 7: ""} {
+		f.signals = nil
+		is, err := c.TellEnded(t.Context(), webID(n))
+		if n == 3 {
+			require.ErrorIs(t, err, workflows.ErrUnconfirmed)
+		} else {
+			require.NoError(t, err, n)
+		}
+		require.Equal(t, want != "", is, n)
+		if want == "" {
+			require.Empty(t, f.signals, n)
+			continue
+		}
+		require.Len(t, f.signals, 1)
+		u := f.signals[0]
+		require.Equal(t, webID(n), u.Boundary.WorkflowID)
+		require.Equal(t, want, u.Boundary.Snapshot, n)
+		require.True(t, u.Destroyed)
+		require.Equal(t, workflows.LivenessDestroyed, u.Liveness)
+	}
+}
+
+// What was cut short is dealt with once, again where that failed, and not where it runs
+// again.
+func TestCutShort(t *testing.T) {
+	t.Parallel()
+	f := &telling{sessions: map[string]*told{
+		webID(0): {run: "r1", status: enumspb.WORKFLOW_EXECUTION_STATUS_FAILED},
+		webID(1): {run: "r1", status: enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED},
+		webID(2): {run: "r2", status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}, // it was reset
+	}}
+	found := control.CutShort{Client: control.New(f, nil)}
+	var dealt []string
+	away := errors.New("away")
+	var fails error
+	look := func() error {
+		dealt = nil
+		return found.Look(t.Context(), func(_ context.Context, id string) error {
+			dealt = append(dealt, id)
+			if id == webID(1) {
+				return fails
+			}
+			return nil
+		})
+	}
+	fails = away
+	require.ErrorIs(t, look(), away)
+	require.ElementsMatch(t, []string{webID(0), webID(1)}, dealt)
+	fails = nil
+	require.NoError(t, look())
+	require.Equal(t, []string{webID(1)}, dealt)
+	require.NoError(t, look())
+	require.Empty(t, dealt)
+}
