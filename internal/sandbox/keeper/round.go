@@ -72,9 +72,9 @@ func (r *round) enclose() outcome {
 		return outcome{code: 126}
 	}
 	defer shut(p.own())
-	var copies, others sync.WaitGroup
-	copies.Go(func() { r.copy(p.out, "stdout", r.k.buffers[0]) })
-	copies.Go(func() { r.copy(p.err, "stderr", r.k.buffers[1]) })
+	var others sync.WaitGroup // none outlives the namespace's processes, which have the other ends
+	others.Go(func() { r.copy(p.out, "stdout", r.k.buffers[0]) })
+	others.Go(func() { r.copy(p.err, "stderr", r.k.buffers[1]) })
 	others.Go(func() { r.letBegin(p.letGo) })
 	others.Go(func() { r.tellBegun(p.begins) })
 	reported := make(chan struct{})
@@ -85,22 +85,28 @@ func (r *round) enclose() outcome {
 	state, err := bwrap.Wait()
 	<-reported // what bubblewrap's namespace runs has no hold of it
 	done := r.end()
-	copies.Wait()
-	_ = p.begins.Close()
 	others.Wait()
 	if r.let {
 		r.sayShort(r.killed)
 	}
-	o := outcome{code: 126, begun: size("run/begun") > 0, whole: done == nil && err == nil}
+	o := r.outcome(state, err)
+	o.whole = done == nil && err == nil
+	return o
+}
+
+// outcome is how the program ended, by what it has reported or else by its own state.
+func (r *round) outcome(state *os.ProcessState, err error) outcome {
+	o := outcome{code: 126, begun: size("run/begun") > 0}
 	if r.code >= 0 {
 		o.code = r.code
 	}
-	if ws, ok := state.Sys().(syscall.WaitStatus); err == nil && ok {
-		if ws.Signaled() {
-			o.code = 128 + int(ws.Signal())
-		} else if ws.ExitStatus() >= 128 {
-			o.code = ws.ExitStatus()
-		}
+	if err != nil {
+		return o
+	}
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		o.code = 128 + int(ws.Signal())
+	} else if ok && ws.ExitStatus() >= 128 {
+		o.code = ws.ExitStatus()
 	}
 	return o
 }

@@ -76,15 +76,15 @@ func TestKeeperDoesWhatTheScriptDoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, _ := withSpare(t)
+			s := withSpareOf(t, sandbox.DefaultOutputBytes)
 			spec := sandbox.ExecSpec{ID: "ahead", Command: command, Env: map[string]string{"WORD": "it's"}}
 			ahead := keptOf(t, s, spec)
 			require.FileExists(t, filepath.Join(s.record("ahead"), "run", "timeout"), "it was made ahead")
+			again(t, s, sandbox.DefaultOutputBytes)
+			spec.ID = "again"
+			require.Equal(t, keptOf(t, s, spec), ahead)
+			require.Equal(t, keeps(t, s, "ahead"), keeps(t, s, "again"))
 			s.endSpares()
-			used, _ := withUsed(t)
-			spec.ID = "used"
-			require.Equal(t, keptOf(t, used, spec), ahead)
-			require.Equal(t, keeps(t, used, "before"), keeps(t, used, "used"))
 			spec.ID = "fresh"
 			require.Equal(t, keptOf(t, s, spec), ahead)
 			require.NoFileExists(t, filepath.Join(s.record("fresh"), "run", "timeout"))

@@ -103,6 +103,9 @@ func TestKeeperServesAgain(t *testing.T) {
 	t.Parallel()
 	s, _ := withUsed(t)
 	pid := keeps(t, s, "before")
+	got := keptOf(t, s, sandbox.ExecSpec{ID: "env", Command: "umask; ulimit -n; echo $LATER$ONLY$WORD", Env: map[string]string{"WORD": "own"}})
+	require.Regexp(t, `^0022\n[0-9]{3,}\nown\n$`, got.out, "it has nothing of the one before")
+	again(t, s, sandbox.DefaultOutputBytes)
 	for i := range 5 {
 		id := fmt.Sprint("e", i)
 		require.NoError(t, s.Start(t.Context(), sandbox.ExecSpec{ID: id, Command: "until [ -e " + id + " ]; do sleep 0.02; done; echo " + id}))

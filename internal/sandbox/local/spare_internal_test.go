@@ -119,6 +119,7 @@ func testSpareWhoseWorkerDies(t *testing.T, with func(*testing.T) (*session, *sp
 		defer unheard.Close()
 		sp.keeper = &keeping{orders: unheard}
 		require.NoError(t, s.claim(sp, spec, j, script))
+		sp.keeper = k
 		st, err := s.Status(t.Context(), "a")
 		require.NoError(t, err)
 		require.Equal(t, sandbox.StateRunning, st.State)
