@@ -107,6 +107,17 @@ func (c *Client) TellEnded(ctx context.Context, workflowID string) (bool, error)
 	return err == nil, err
 }
 
+// Destroyed reports whether a session's manager knows it as one that is over, also when
+// Temporal does not have it any more.
+func (c *Client) Destroyed(ctx context.Context, workflowID string) (bool, error) {
+	thread, err := workflows.ParseWorkflowID(workflowID)
+	if err != nil {
+		return false, nil // not a session's
+	}
+	row, err := c.row(ctx, thread.ManagerID(), workflowID)
+	return row != nil && row.Liveness == workflows.LivenessDestroyed, err
+}
+
 // lost reports that what a session knew can not be learned from it any more: Temporal
 // does not have it, its history does not fit the workers' code, or nobody has answered
 // for as long as a destroyed session's files are kept.

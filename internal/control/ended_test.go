@@ -39,6 +39,9 @@ func TestTellEnded(t *testing.T) {
 	c := control.New(f, nil)
 	for n, want := range map[int]string{0: "", 1: "newest", 2: "older", 3: "", 4: "older", 5: "older", 6: "", 7: ""} {
 		f.signals = nil
+		known, err := c.Destroyed(t.Context(), webID(n))
+		require.NoError(t, err)
+		require.Equal(t, n == 6, known, n)
 		is, err := c.TellEnded(t.Context(), webID(n))
 		if n == 3 {
 			require.ErrorIs(t, err, workflows.ErrUnconfirmed)

@@ -34,7 +34,7 @@ const (
 // fence removes sandboxes of this host that their sessions have left, until ctx ends.
 // So an old generation does nothing any more once its host is back.
 func (a *App) fence(ctx context.Context, y yard) {
-	f := fencer{log: a.Log, host: a.host, yard: y, sessions: control.New(a.Client, nil), words: a.words(y.Name())}
+	f := fencer{log: a.Log, host: a.host, yard: y, sessions: control.New(a.Client, &control.Registry{Store: a.store}), words: a.words(y.Name())}
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	failing := false
@@ -166,6 +166,8 @@ func (w *words) doubts() map[string]bool {
 type asked interface {
 	Moment(ctx context.Context, workflowID string) (control.Moment, error)
 	TurnState(ctx context.Context, workflowID string) (workflows.TurnState, error)
+	// Destroyed is what managers know of sessions that Temporal has no more.
+	Destroyed(ctx context.Context, workflowID string) (bool, error)
 }
 
 // fencer finds what sessions have left. There are two ways in which one leaves a
@@ -275,9 +277,7 @@ func (f *fencer) ask(ctx context.Context, b box) error {
 	m, err := f.sessions.Moment(mctx, b.ID)
 	switch {
 	case errors.Is(err, workflows.ErrNoSession):
-		// The worker may have been pointed at another server. Nothing is removed on a guess.
-		f.settled[b] = true
-		return nil
+		return f.askManager(ctx, b)
 	case err != nil:
 		return err
 	}
@@ -293,6 +293,20 @@ func (f *fencer) ask(ctx context.Context, b box) error {
 		s = said{m.At, f.standing(b, st)}
 	}
 	f.note(b, s)
+	return nil
+}
+
+// askManager finds out about a sandbox whose session Temporal does not have. It may be
+// long over; or the worker was pointed at another server: nothing is removed on a guess.
+func (f *fencer) askManager(ctx context.Context, b box) error {
+	over, err := f.sessions.Destroyed(ctx, b.ID)
+	switch {
+	case err != nil: // it is asked again
+	case over:
+		f.words.leave(b, time.Time{})
+	default:
+		f.settled[b] = true
+	}
 	return nil
 }
 

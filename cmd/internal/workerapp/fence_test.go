@@ -31,6 +31,8 @@ type saying struct {
 	of map[string]*talker
 	// away: Temporal tells nothing.
 	away bool
+	// past are sessions that only their manager knows, as destroyed.
+	past map[string]bool
 	// queries are the sessions that were asked, in order.
 	queries []string
 }
@@ -53,6 +55,8 @@ func (s *saying) TurnState(_ context.Context, id string) (workflows.TurnState, e
 	}
 	return s.of[id].st, nil
 }
+
+func (s *saying) Destroyed(_ context.Context, id string) (bool, error) { return s.past[id], nil }
 
 // yardOf is a yard of Docker's name that opens nothing that stays.
 type yardOf struct {
@@ -121,8 +125,9 @@ func TestSandboxesThatSessionsHaveLeft(t *testing.T) {
 		"agent/web/main/ended":     ended,
 		"agent/web/main/docker":    having(docker.Name, "here", 1),
 	}}
+	says.past = map[string]bool{"agent/web/main/past": true}
 	stays := []string{"agent/web/main/mine", "agent/web/main/moving", "agent/web/main/opening", "agent/web/main/silent", "agent/web/main/unknown", "not a session"}
-	for _, id := range append([]string{"agent/web/main/unknown", "not a session"}, keys(says.of)...) {
+	for _, id := range append([]string{"agent/web/main/unknown", "agent/web/main/past", "not a session"}, keys(says.of)...) {
 		_, err := here.Open(t.Context(), sandbox.Spec{ID: id, Generation: 1})
 		require.NoError(t, err)
 	}
