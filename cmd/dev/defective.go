@@ -80,7 +80,7 @@ func (c *defectiveCmd) Run(ctx context.Context, e *process.Env) error {
 	if err != nil {
 		return err
 	}
-	options.Logger = sdklog.NewStructuredLogger(log)
+	options.Logger = sdklog.NewStructuredLogger(process.Calm(log))
 	d := defects[c.Defect]
 	if d.make != nil {
 		options.Interceptors = []interceptor.ClientInterceptor{d.make()}

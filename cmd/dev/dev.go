@@ -117,7 +117,7 @@ func (d *dev) startTemporal(ctx context.Context) error {
 		port = portOf(before.TemporalAddress)
 	}
 	o := devserver.Options{
-		DataDir: d.dir.Path(), FrontendPort: port, SearchAttributes: workerapp.SearchAttributes(), Log: d.log,
+		DataDir: d.dir.Path(), FrontendPort: port, SearchAttributes: workerapp.SearchAttributes(), Log: process.Calm(d.log),
 		DatabaseURL: d.database,
 		Versions:    d.config.Worker.BuildID != "",
 	}

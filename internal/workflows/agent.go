@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"go.temporal.io/sdk/temporal"
@@ -21,6 +22,8 @@ type session struct {
 	id  string
 	set Settings
 	st  *State
+	// clock is workflow time.
+	clock func() time.Time
 	// here is never nil.
 	here GateHere
 
@@ -74,6 +77,7 @@ type session struct {
 // Workflow is AgentWorkflow: the session of one thread.
 func (a *Agent) Workflow(ctx workflow.Context, in AgentInput) error {
 	s := &session{id: workflow.GetInfo(ctx).WorkflowExecution.ID, refusals: map[string]int{}, here: a.Here}
+	s.clock = func() time.Time { return workflow.Now(ctx) }
 	if s.here == nil {
 		s.here = nobodyHere{}
 	}

@@ -246,7 +246,9 @@ func (s *session) settle(ctx workflow.Context, a *Approval, state string, by Act
 		p.Final = state != ApprovalApproved
 		s.changed(p)
 	}
-	s.liveness(ctx)
+	if state != ApprovalApproved || s.call(a.CallID) == nil {
+		s.liveness(ctx) // else with the call's start, in a moment
+	}
 }
 
 // approvedEnded adds a call's end to the card of the request it was held by.

@@ -76,7 +76,7 @@ func (s *session) aboutToRun() bool {
 // auditLoop writes entries in order until the run drains.
 func (s *session) auditLoop(ctx workflow.Context) {
 	for {
-		_ = workflow.Await(ctx, func() bool { return s.draining || (s.flush && len(s.st.Unwritten) > 0 && !s.aboutToRun()) })
+		_ = workflow.Await(ctx, func() bool { return s.draining || (s.flush && len(s.st.Unwritten) > 0 && !s.soon && !s.aboutToRun()) })
 		if ctx.Err() != nil || s.draining {
 			return
 		}

@@ -368,7 +368,7 @@ func (s *session) endAllBackground(ctx workflow.Context, why string) string {
 	if len(ended) == 0 {
 		return ""
 	}
-	_, _ = workflow.AwaitWithTimeout(ctx, endWait, func() bool { return s.noHost || len(s.running(0)) == 0 })
+	_, _ = awaitFor(ctx, endWait, func() bool { return s.noHost || len(s.running(0)) == 0 })
 	if s.noHost {
 		return "" // they may still run
 	}

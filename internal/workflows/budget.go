@@ -196,7 +196,7 @@ func (s *session) awaitOwn(ctx workflow.Context, a *Approval, moot func() bool) 
 			if at, ok := a.widensAt(); ok && at.Before(until) {
 				until, widens = at, true
 			}
-			ok, err := workflow.AwaitWithTimeout(ctx, until.Sub(workflow.Now(ctx)), ready)
+			ok, err := awaitFor(ctx, until.Sub(workflow.Now(ctx)), ready)
 			switch {
 			case err != nil:
 				return false

@@ -123,7 +123,7 @@ func (s *session) open(ctx workflow.Context, attempts int32) error {
 		s.openingEnded(ctx, in, CallCancelled, nil)
 		// What it has made by then is known, and so is removed with the session.
 		cancel()
-		_, _ = workflow.AwaitWithTimeout(ctx, openCancelWait, f.IsReady)
+		_, _ = awaitFor(ctx, openCancelWait, f.IsReady)
 		if f.IsReady() && f.Get(ctx, &res) == nil {
 			s.st.Sandbox, s.st.Gen = &res.SandboxRef, max(s.st.Gen, res.Generation)
 		}
@@ -440,7 +440,7 @@ func (s *session) runTool(ctx workflow.Context, c *Call) {
 	done := func() bool { return f.IsReady() || s.draining || stop() }
 	if !yields {
 		_ = workflow.Await(ctx, done)
-	} else if ok, _ := workflow.AwaitWithTimeout(ctx, max(time.Millisecond, c.YieldAt.Sub(workflow.Now(ctx))), done); !ok {
+	} else if ok, _ := awaitFor(ctx, max(time.Millisecond, c.YieldAt.Sub(workflow.Now(ctx))), done); !ok {
 		s.toBackground(ctx, c, f, cancel)
 		return // what it has printed is read next
 	}
@@ -493,7 +493,7 @@ func (s *session) lostWith(ctx workflow.Context, c *Call, why string) {
 func (s *session) stopExec(ctx workflow.Context, c *Call, f workflow.Future) {
 	if c.Tool == ToolWriteStdin || c.Yielded {
 		// The command itself is ended with all that runs in the background.
-		_, _ = workflow.AwaitWithTimeout(ctx, 10*time.Second, f.IsReady)
+		_, _ = awaitFor(ctx, 10*time.Second, f.IsReady)
 		return
 	}
 	why := "stop"
@@ -501,7 +501,7 @@ func (s *session) stopExec(ctx workflow.Context, c *Call, f workflow.Future) {
 		why = "destroy"
 	}
 	if s.signal(ctx, *s.st.Sandbox, c.execID(), why, c.Judgement.Timeout) {
-		_, _ = workflow.AwaitWithTimeout(ctx, 10*time.Second, f.IsReady)
+		_, _ = awaitFor(ctx, 10*time.Second, f.IsReady)
 	}
 }
 

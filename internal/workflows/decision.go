@@ -64,7 +64,7 @@ func (s *session) decide(ctx workflow.Context, d Decision) (Outcome, error) {
 	s.vote(ctx, a, d)
 	s.step(ctx)
 	if a.Quorum {
-		_, _ = workflow.AwaitWithTimeout(ctx, settleWait, func() bool { return a.State != ApprovalPending || !a.Quorum })
+		_, _ = awaitFor(ctx, settleWait, func() bool { return a.State != ApprovalPending || !a.Quorum })
 	}
 	if a.State == ApprovalChanged {
 		return changedOutcome, nil

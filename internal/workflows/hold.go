@@ -33,7 +33,7 @@ func (s *session) await(ctx workflow.Context, c *Call) {
 		if at, ok := a.widensAt(); ok && at.Before(until) {
 			until, widens = at, true
 		}
-		ok, err := workflow.AwaitWithTimeout(ctx, until.Sub(workflow.Now(ctx)), ready)
+		ok, err := awaitFor(ctx, until.Sub(workflow.Now(ctx)), ready)
 		switch {
 		case err != nil || ok:
 		case widens:

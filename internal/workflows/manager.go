@@ -150,7 +150,7 @@ func (s *manager) untilEnd(ctx workflow.Context) error {
 	if err := workflow.Await(ctx, due); err != nil || quiet() {
 		return err
 	}
-	if _, err := workflow.AwaitWithTimeout(ctx, quietWithin, quiet); err != nil {
+	if _, err := awaitFor(ctx, quietWithin, quiet); err != nil {
 		return err
 	}
 	return workflow.Await(ctx, due)
@@ -166,7 +166,7 @@ func (s *manager) small() bool {
 func (s *manager) drain(ctx workflow.Context) error {
 	s.draining = true
 	if !s.shutdown && !s.free(ctx) {
-		free, err := workflow.AwaitWithTimeout(ctx, drainWithin, func() bool { return s.free(ctx) })
+		free, err := awaitFor(ctx, drainWithin, func() bool { return s.free(ctx) })
 		if err != nil {
 			return err
 		}

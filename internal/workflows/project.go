@@ -25,7 +25,11 @@ const cardWait = 150 * time.Millisecond
 // gatherFor is how long an edit waits for what is likely to come next: more progress,
 // or the end of a command that was approved. It is no event in history; an edit is
 // several, on every side.
-const gatherFor = 100 * time.Millisecond
+const gatherFor = 250 * time.Millisecond
+
+// decidedFor is the same for a card whose request was approved: who waits for it sees
+// that, and a short command's end with it.
+const decidedFor = 100 * time.Millisecond
 
 // edit is the one edit of a message that may be in flight. One that is active and
 // cannot be cancelled has not begun: it reads the newest view.
@@ -35,6 +39,9 @@ type edit struct {
 	// refreshing: the edit has seen, or may have seen, a running exec, and so
 	// repeats until it is cancelled.
 	refreshing bool
+	// until is when it reads the view, at the soonest: before, there is nothing to
+	// cancel.
+	until time.Time
 	// superseded: it was cancelled for a newer view. An attempt under way may end
 	// with its own error then, which says nothing about that view.
 	superseded bool
@@ -71,7 +78,8 @@ func (s *session) notice(text string) {
 func (e edit) begun() bool { return e.active && e.cancel != nil }
 
 // changed marks a message's view as newer than what the thread shows. An edit
-// that repeats is cancelled, so that the next one reads the new view at once.
+// that repeats is cancelled, so that the next one reads the new view at once; one that
+// still waits for more reads it anyway.
 func (s *session) changed(p *Post) {
 	if p == nil {
 		return
@@ -80,7 +88,7 @@ func (s *session) changed(p *Post) {
 	if !p.edit.begun() {
 		return
 	}
-	if p.edit.refreshing {
+	if p.edit.refreshing && !s.clock().Before(p.edit.until) {
 		p.edit.superseded = true
 		p.edit.cancel()
 	}
@@ -208,11 +216,12 @@ func (s *session) editLoop(ctx workflow.Context, p *Post) {
 	defer func() { p.edit = edit{} }()
 	for p.behind() && !s.draining {
 		ectx, cancel := workflow.WithCancel(ctx)
-		p.edit = edit{active: true, cancel: cancel, refreshing: p.View.Live()}
+		wait := p.gather()
+		p.edit = edit{active: true, cancel: cancel, refreshing: p.View.Live(), until: workflow.Now(ctx).Add(wait)}
 		ectx = postOptions(ectx, s.st.Thread.EditQueue(), p.priority(), s.id)
 		var res PostResult
 		err := workflow.ExecuteActivity(ectx, ActivityEditMessage, EditInput{
-			WorkflowID: s.id, Thread: s.st.Thread, Key: p.View.Key, Ref: p.Ref, Gather: p.gather(),
+			WorkflowID: s.id, Thread: s.st.Thread, Key: p.View.Key, Ref: p.Ref, Gather: wait,
 		}).Get(ectx, &res)
 		cancel()
 		switch {
@@ -248,7 +257,10 @@ func (p *Post) priority() int {
 // gather is how long an edit of the message waits for more. Who clicked has his answer
 // by then.
 func (p *Post) gather() time.Duration {
-	if a := p.View.Approval; p.priority() == priorityProgress || a != nil && a.State == ApprovalApproved {
+	switch a := p.View.Approval; {
+	case a != nil && a.State == ApprovalApproved:
+		return decidedFor
+	case p.priority() == priorityProgress:
 		return gatherFor
 	}
 	return 0

@@ -224,7 +224,7 @@ func (s *manager) save(ctx workflow.Context, n int) error {
 // trim ends what is being saved and makes sure that what a run carries is bounded.
 func (s *manager) trim(ctx workflow.Context) error {
 	if s.busySaving() {
-		if _, err := workflow.AwaitWithTimeout(ctx, saveWait, func() bool { return !s.busySaving() }); err != nil {
+		if _, err := awaitFor(ctx, saveWait, func() bool { return !s.busySaving() }); err != nil {
 			return err
 		}
 	}

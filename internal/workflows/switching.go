@@ -62,7 +62,7 @@ func (s *session) switchBackend(ctx workflow.Context, b SwitchBackend) (Outcome,
 	}
 	s.st.Asked = &AskedSwitch{SwitchBackend: b}
 	defer s.step(ctx) // a new run waits until this is answered
-	_, _ = workflow.AwaitWithTimeout(ctx, maxSwitchWait, func() bool {
+	_, _ = awaitFor(ctx, maxSwitchWait, func() bool {
 		return s.draining || s.st.Asked == nil || s.st.Asked.Approval != ""
 	})
 	switch {

@@ -260,9 +260,13 @@ func (s *session) collect() {
 func (s *session) cardChanged() { s.changed(s.cardView()) }
 
 // cardSoon is cardChanged for what may be over in a moment, such as a command that
-// begins: then one edit shows both.
+// begins: then one edit shows both. What else such a command changes waits with it, as
+// everything that is scheduled with a command is in its way.
 func (s *session) cardSoon(ctx workflow.Context) {
 	p := s.cardView()
+	if p == nil {
+		s.liveness(ctx)
+	}
 	if p == nil || s.soon {
 		return
 	}
@@ -271,11 +275,12 @@ func (s *session) cardSoon(ctx workflow.Context) {
 	version := p.View.Version
 	s.soon = true
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		_, _ = workflow.AwaitWithTimeout(ctx, cardWait, func() bool { return s.draining || p.View.Version != version })
+		_, _ = awaitFor(ctx, cardWait, func() bool { return s.draining || p.View.Version != version })
 		s.soon = false
 		if p.View.Version == version {
 			s.changed(p)
 		}
+		s.liveness(ctx)
 	})
 }
 

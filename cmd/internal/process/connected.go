@@ -9,6 +9,7 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
 
 	"github.com/countersign/countersign/internal/config"
 	"github.com/countersign/countersign/internal/config/datadir"
@@ -144,7 +145,7 @@ func dial(ctx context.Context, c *config.Config, log *slog.Logger) (client.Clien
 	if err != nil {
 		return nil, err
 	}
-	options.Logger = sdkLogger(log)
+	options.Logger = sdklog.NewStructuredLogger(Calm(log))
 	options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, control.OnServerTime())
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)

@@ -5,16 +5,13 @@ import (
 	"errors"
 	"log/slog"
 
-	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 )
 
-// sdkLogger is what the Temporal SDK logs to. An activity that is cancelled is the
+// Calm returns what the Temporal SDK is to log to. An activity that is cancelled is the
 // ordinary end of an edit that a newer view replaces: the SDK reports it as an error,
 // which would call somebody for nothing, and here it is for debugging.
-func sdkLogger(log *slog.Logger) sdklog.Logger {
-	return sdklog.NewStructuredLogger(slog.New(calm{log.Handler()}))
-}
+func Calm(log *slog.Logger) *slog.Logger { return slog.New(calm{log.Handler()}) }
 
 // calm lowers records about something cancelled to debug.
 type calm struct{ slog.Handler }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 )
 
@@ -30,7 +31,7 @@ func TestCancelledActivitiesCallNobody(t *testing.T) {
 			t.Parallel()
 			for level, want := range map[slog.Level]bool{slog.LevelInfo: tt.logged, slog.LevelDebug: true} {
 				var out bytes.Buffer
-				log := sdkLogger(slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: level})))
+				log := sdklog.NewStructuredLogger(Calm(slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: level}))))
 				log.Error(tt.message, "ActivityType", "EditMessage", "Error", tt.err)
 				require.Equal(t, want, out.Len() > 0, "%v: %s", level, out.String())
 				if level == slog.LevelDebug && !tt.logged {
