@@ -14,6 +14,7 @@ import (
 
 	"github.com/countersign/countersign/internal/blob"
 	"github.com/countersign/countersign/internal/blob/owned"
+	"github.com/countersign/countersign/internal/policy"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -137,9 +138,14 @@ func (b binding) digest() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// saveBinding keeps the binding under its digest, so that a later look can say
-// what has changed.
-func (a *Activities) saveBinding(ctx context.Context, workflowID string, b binding) (string, error) {
+// saveBinding returns the binding's digest, and keeps the binding under it, so that a
+// later look can say what has changed. A command that runs at once needs no such words:
+// it is judged again, and the store may be far away.
+func (a *Activities) saveBinding(ctx context.Context, workflowID string, c act) (string, error) {
+	b := c.binding
+	if c.tool == workflows.ToolShell && c.verdict.Tier <= policy.Write {
+		return b.digest()
+	}
 	data, err := b.encode()
 	if err != nil {
 		return "", err

@@ -149,7 +149,7 @@ func (a *Activities) judgement(ctx context.Context, c act, in workflows.JudgeInp
 	}
 	j.Terminal = c.tty
 	var err error
-	if j.Digest, err = a.saveBinding(ctx, in.WorkflowID, c.binding); err != nil {
+	if j.Digest, err = a.saveBinding(ctx, in.WorkflowID, c); err != nil {
 		return j, err
 	}
 	shown := a.cfg.Mask.Text(v.Display)
