@@ -277,6 +277,9 @@ func (c *Client) TurnState(ctx context.Context, workflowID string) (st workflows
 		return st, translate("querying "+workflows.QueryTurnState, res.QueryResult.Get(&st))
 	}
 	st, err = query[workflows.TurnState](ctx, c, workflowID, workflows.QueryTurnState)
+	if !closed(res.QueryRejected.GetStatus()) {
+		return st, err // a run that has just gone over into the next one
+	}
 	st.Turn, st.Approvals, st.Queued = nil, nil, 0
 	st.Header.Liveness, st.Header.Waiting = workflows.LivenessDestroyed, 0
 	return st, err

@@ -109,7 +109,11 @@ func TestManyMessagesWait(t *testing.T) {
 	answered(w, func() (workflows.Outcome, error) {
 		return w.control.CancelTurn(t.Context(), w.id(), workflows.CancelTurn{By: person("bob")}, "stop-1")
 	})
-	w.patiently("all are taken", func() bool { st := w.state(w.id()); return st.Queued == 0 && st.Turn == nil })
+	w.patiently("all are taken", func() bool {
+		st := w.state(w.id())
+		require.NotEqual(t, workflows.LivenessDestroyed, st.Header.Liveness, "a run goes over into the next one")
+		return st.Queued == 0 && st.Turn == nil
+	})
 	ids, times := w.heard()
 	require.Len(t, ids, many+1)
 	for i := range many {
