@@ -15,7 +15,7 @@ import (
 const (
 	// evidenceTime bounds a look at what a command would lose; the whole of it,
 	// with its start, must fit into a person's patience for the card.
-	evidenceTime  = 1500 * time.Millisecond
+	evidenceTime  = 3 * time.Second
 	evidenceWhole = 4 * time.Second
 	evidenceBytes = 16 << 10
 	// What of it goes into history.
