@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -195,6 +196,7 @@ func TestUsedKeeperIsKilled(t *testing.T) {
 		output(t, s, started(t, s, "a"))
 		k, pid := idles(t, s), keeps(t, s, "a")
 		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+		require.Eventually(t, func() bool { return halted(pid) }, patience, time.Millisecond)
 		s.Prepare()
 		s.spares.makers.Wait()
 		s.spares.mu.Lock()
@@ -207,6 +209,20 @@ func TestUsedKeeperIsKilled(t *testing.T) {
 		<-sp.ended
 		require.NoDirExists(t, sp.dir)
 	})
+}
+
+// halted tells whether every thread of a process stands still: the signal that asks for
+// it has been sent before it has come to each.
+func halted(pid int) bool {
+	tasks, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "stat"))
+	for _, task := range tasks {
+		line, rerr := os.ReadFile(task)
+		_, state, _ := strings.Cut(string(line), ") ")
+		if rerr != nil || !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return err == nil && len(tasks) > 0
 }
 
 // started starts a command that prints its exec's name.
