@@ -17,6 +17,9 @@ import (
 // longer than visibility is late.
 const endedBack = time.Hour
 
+// cutShortEvery is how often [CutShort.Watch] looks.
+const cutShortEvery = 20 * time.Second
+
 // CutShort finds sessions that have not ended by themselves: somebody has terminated or
 // cancelled their workflow in Temporal, or it failed. It is as late as visibility is.
 type CutShort struct {
@@ -28,6 +31,23 @@ type CutShort struct {
 
 // run is one run of a session's workflow.
 type run struct{ workflowID, runID string }
+
+// Watch looks until ctx ends, and tells failed about a look that did not end well: what
+// it has missed is in the next one.
+func (s *CutShort) Watch(ctx context.Context, deal func(ctx context.Context, workflowID string) error, failed func(error)) {
+	tick := time.NewTicker(cutShortEvery)
+	defer tick.Stop()
+	for {
+		if err := s.Look(ctx, deal); err != nil && ctx.Err() == nil {
+			failed(err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
 
 // Look calls deal with every such session, again in the next look where it fails. The
 // first look that ends well is at all that Temporal has, the later ones at the last hour.

@@ -266,8 +266,9 @@ func (s *session) cardSoon(ctx workflow.Context) {
 	p := s.cardView()
 	if p == nil {
 		s.liveness(ctx)
+		return
 	}
-	if p == nil || s.soon {
+	if s.soon {
 		return
 	}
 	// An edit under way may see it already.

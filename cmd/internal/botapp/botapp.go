@@ -137,32 +137,19 @@ func (a *App) startWeb(run context.Context, sessions *control.Client) error {
 	return nil
 }
 
-// endedEvery is how often sessions are looked for that were ended from outside.
-const endedEvery = 20 * time.Second
-
 // showEnded says in the browser chat's threads, until ctx ends, where a session's
 // workflow was terminated or failed: what the API answers would be wrong for ever.
 func (a *App) showEnded(ctx context.Context, sessions *control.Client, delivery *chat.Delivery) {
 	found := control.CutShort{Client: sessions}
-	tick := time.NewTicker(endedEvery)
-	defer tick.Stop()
-	for {
-		err := found.Look(ctx, func(ctx context.Context, workflowID string) error {
-			t, err := workflows.ParseWorkflowID(workflowID)
-			if err != nil || t.Platform != workflows.PlatformWeb {
-				return nil // another chat service's, or not a session's
-			}
-			return delivery.ShowEnded(ctx, t)
-		})
-		if err != nil && ctx.Err() == nil {
-			a.Log.Debug("Threads whose session was ended from outside were not all brought up to date", telemetry.KeyError, err)
+	found.Watch(ctx, func(ctx context.Context, workflowID string) error {
+		t, err := workflows.ParseWorkflowID(workflowID)
+		if err != nil || t.Platform != workflows.PlatformWeb {
+			return nil // another chat service's, or not a session's
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+		return delivery.ShowEnded(ctx, t)
+	}, func(err error) {
+		a.Log.Debug("Threads whose session was ended from outside were not all brought up to date", telemetry.KeyError, err)
+	})
 }
 
 // outputs opens the outputs of a session.

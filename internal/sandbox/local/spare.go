@@ -17,8 +17,9 @@ import (
 const (
 	// spareMark begins the name of a record that is no exec's yet.
 	spareMark = ".spare-"
-	// spareFor is how long a spare waits for a command. It costs some ten processes
-	// that sleep; who has thought for longer does not notice a start.
+	// spareFor is how long a spare waits for a command. It costs a keeper,
+	// bubblewrap's two processes and a shell, which sleep; who has thought for longer
+	// does not notice a start.
 	spareFor = 15 * time.Second
 	// maxSpares bounds how many a backend keeps, with keepers that serve none.
 	maxSpares = 16
