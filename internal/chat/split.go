@@ -2,12 +2,21 @@ package chat
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
-// SplitMarkdown cuts Markdown into parts of at most size characters, between
-// blocks where it can, between lines where it must. A fenced block that is cut
-// is closed in one part and opened again in the next.
+// maxOpening is the longest line, in characters, that may open a fenced block: it
+// stands in each part of a block that is cut. Languages have short names.
+const maxOpening = 50
+
+// noFence before a run of backticks or tildes keeps it from opening or closing a
+// block: a word joiner, which nobody sees.
+const noFence = "\u2060"
+
+// SplitMarkdown cuts Markdown into parts of at most size characters (at least 120),
+// between blocks where it can, between lines where it must. A fenced block that is
+// cut is closed in one part and opened again in the next.
 func SplitMarkdown(s string, size int) []string {
 	var parts []string
 	var part strings.Builder
@@ -19,7 +28,7 @@ func SplitMarkdown(s string, size int) []string {
 		part.Reset()
 		used = 0
 	}
-	for _, b := range markdownBlocks(s) {
+	for _, b := range markdownBlocks(tamed(s)) {
 		n := utf8.RuneCountInString(b)
 		if used > 0 && used+n+2 > size {
 			flush()
@@ -42,6 +51,55 @@ func SplitMarkdown(s string, size int) []string {
 	}
 	flush()
 	return parts
+}
+
+// tamed is Markdown whose fenced blocks open with short lines.
+func tamed(s string) string {
+	lines := strings.Split(s, "\n")
+	var out []string
+	for i := 0; i < len(lines); i++ {
+		mark := fenceOf(lines[i])
+		if mark == "" {
+			out = append(out, lines[i])
+			continue
+		}
+		end := i + 1
+		for end < len(lines) && !closes(lines[end], mark) {
+			end++
+		}
+		out = append(out, tamedBlock(lines[i:min(end+1, len(lines))], mark)...)
+		i = end
+	}
+	return strings.Join(out, "\n")
+}
+
+// tamedBlock is a fenced block with a short first line: what else that said is the
+// first line of its content.
+func tamedBlock(block []string, mark string) []string {
+	if utf8.RuneCountInString(block[0]) <= maxOpening {
+		return block
+	}
+	short := mark[:3]
+	info := strings.TrimSpace(strings.TrimLeft(strings.TrimSpace(block[0]), mark[:1]))
+	language, rest, _ := strings.Cut(info, " ")
+	if utf8.RuneCountInString(language) > maxOpening-len(short) {
+		language, rest = "", info
+	}
+	out := []string{short + language}
+	if rest != "" {
+		out = append(out, rest)
+	}
+	for i, line := range block[1:] {
+		switch {
+		case !closes(line, short):
+			out = append(out, line)
+		case i == len(block)-2 && closes(line, mark):
+			out = append(out, short)
+		default:
+			out = append(out, noFence+line)
+		}
+	}
+	return out
 }
 
 // markdownBlocks are runs of lines between empty ones; a fenced block is one,
@@ -102,18 +160,19 @@ func closes(line, fence string) bool {
 	return len(t) >= len(fence) && strings.Trim(t, fence[:1]) == ""
 }
 
-// cutBlock cuts one block between lines, and a line that is too long anywhere.
+// cutBlock cuts one block between lines, and a line that is too long where it can.
 func cutBlock(b string, size int) []string {
 	lines := strings.Split(b, "\n")
 	open, end := "", ""
-	if f := fenceOf(lines[0]); f != "" {
-		open, end = lines[0]+"\n", "\n"+f
+	fence := fenceOf(lines[0])
+	if fence != "" {
+		open, end = lines[0]+"\n", "\n"+fence
 		lines = lines[1:]
-		if n := len(lines); n > 0 && closes(lines[n-1], f) {
+		if n := len(lines); n > 0 && closes(lines[n-1], fence) {
 			lines = lines[:n-1]
 		}
 	}
-	room := size - utf8.RuneCountInString(open+end)
+	room := max(1, size-utf8.RuneCountInString(open+end))
 	var parts, part []string
 	used := 0
 	flush := func() {
@@ -126,9 +185,10 @@ func cutBlock(b string, size int) []string {
 		r := []rune(line)
 		for len(r) > room {
 			flush()
-			part = []string{string(r[:room])}
+			first, rest := cutLine(r, room, fence)
+			part = []string{string(first)}
 			flush()
-			r = r[room:]
+			r = rest
 		}
 		if used+len(r)+1 > room {
 			flush()
@@ -143,10 +203,39 @@ func cutBlock(b string, size int) []string {
 	return parts
 }
 
+// cutLine cuts a line that has more than room characters, two at least:
+// behind a word, where one ends in the last quarter of the room. Neither half opens
+// or closes a fenced block; fence is that of the block that the line is in.
+func cutLine(line []rune, room int, fence string) (first, rest []rune) {
+	end := room
+	for n := room; n > room*3/4; n-- {
+		if unicode.IsSpace(line[n-1]) {
+			end = n
+			break
+		}
+	}
+	isFence := func(half []rune) bool {
+		if fence == "" {
+			return fenceOf(string(half)) != ""
+		}
+		return closes(string(half), fence)
+	}
+	first = line[:end]
+	if isFence(first) {
+		end--
+		first = append([]rune(noFence), line[:end]...)
+	}
+	rest = line[end:]
+	if isFence(rest) {
+		rest = append([]rune(noFence), rest...)
+	}
+	return first, rest
+}
+
 // Beginning is the first lines of Markdown, at most n characters; a fenced block
 // that it cuts is closed.
 func Beginning(s string, n int) string {
-	head := []rune(s)
+	head := []rune(tamed(s))
 	head = head[:min(n, len(head))]
 	text := string(head)
 	if i := strings.LastIndexByte(text, '\n'); i > len(text)/2 {

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -33,6 +34,60 @@ func TestSplitLosesNothing(t *testing.T) {
 		}
 		require.Equal(t, lines(s), got)
 	})
+}
+
+// TestAnyMarkdownIsSplit: whatever a model writes, each part is no longer than it may
+// be and closes the blocks that it opens, and each word of it is there, in its place.
+func TestAnyMarkdownIsSplit(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := 0
+		word := func() string { n++; return fmt.Sprintf("w%dw", n) }
+		piece := rapid.SampledFrom([]string{
+			" ", "\n", "\n\n", "`", "```", "````", "~~~", "# ", "> ", "    ", "世界 ", strings.Repeat("x", 90), strings.Repeat("`", 200), strings.Repeat("~", 200), strings.Repeat("lorem ", 40),
+		})
+		var b strings.Builder
+		for _, p := range rapid.SliceOfN(piece, 0, 60).Draw(t, "pieces") {
+			b.WriteString(p + word())
+		}
+		size := rapid.IntRange(120, 600).Draw(t, "size")
+		parts := SplitMarkdown(b.String(), size)
+		for i, p := range parts {
+			require.LessOrEqual(t, utf8.RuneCountInString(p), size)
+			require.True(t, i == len(parts)-1 || !leftOpen(p), "it leaves a block open:\n%s", p)
+		}
+		// A cut may fall within a word, and the line that opens a block is in all its parts.
+		rest := strings.Join(parts, "")
+		for i := 1; i <= n; i++ {
+			for _, c := range fmt.Sprintf("w%dw", i) {
+				_, after, found := strings.Cut(rest, string(c))
+				require.True(t, found, "word %d is not there, or not in its place", i)
+				rest = after
+			}
+		}
+	})
+}
+
+// leftOpen reports whether a fenced block of a text is not closed in it.
+func leftOpen(text string) bool {
+	fence := ""
+	for line := range strings.SplitSeq(text, "\n") {
+		switch mark := fenceOf(line); {
+		case fence == "":
+			fence = mark
+		case closes(line, fence):
+			fence = ""
+		}
+	}
+	return fence != ""
+}
+
+// TestLongLinesEndBehindWords: prose is not cut within a word.
+func TestLongLinesEndBehindWords(t *testing.T) {
+	t.Parallel()
+	for _, p := range SplitMarkdown(strings.Repeat("boring ", 200), 150) {
+		require.Equal(t, strings.Repeat("boring ", len(p)/7), p)
+	}
 }
 
 func TestSplitKeepsFences(t *testing.T) {

@@ -41,10 +41,18 @@ func anyAnswer(t *rapid.T) (text string, n int) {
 		"item fence": func() string {
 			return "- ```sh\n  " + word() + "\n  ```\n" + line() + "\n1. ```\n   " + word() + "\n   ```"
 		},
-		"quoted":     func() string { return "> ```\n> " + word() + "\n> ```" },
+		"quoted": func() string { return "> ```\n> " + word() + "\n> ```" },
+		"tildes": func() string { return "~~~ a`" + word() + "```b\n" + word() + "\n~~~~" },
+		"long info": func() string {
+			return "```sh " + word() + strings.Repeat("i", rapid.IntRange(0, 4000).Draw(t, "info")) + "\n" + word() + "\n```"
+		},
+		"long run": func() string {
+			return strings.Repeat("`", 2500) + "\n" + word() + "\n````\n" + word() + "\n" + strings.Repeat("`", 2500)
+		},
+		"long line":  func() string { return word() + strings.Repeat(" ```x``` "+strings.Repeat("y", 90), 60) + word() },
 		"open fence": func() string { return "~~~\n" + word() },
 	}
-	kinds := []string{"paragraph", "heading", "list", "quote", "table", "code", "code", "long fence", "item fence", "quoted"}
+	kinds := []string{"paragraph", "heading", "list", "quote", "table", "code", "code", "long fence", "item fence", "quoted", "tildes", "long info", "long run", "long line"}
 	for range rapid.IntRange(1, 14).Draw(t, "blocks") {
 		text += block[rapid.SampledFrom(kinds).Draw(t, "kind")]() + "\n\n"
 	}

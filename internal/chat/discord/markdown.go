@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/countersign/countersign/internal/chat"
 )
@@ -32,6 +33,7 @@ func textContent(key, text string) content {
 	}
 	name := chat.FileName(key)
 	note := "\n\n*This is the beginning; the whole text is in the file " + name + ".*"
+	shown = cuttable(shown, shownText/16)
 	head := chat.Beginning(shown, shownText-size(note)-10)
 	for n := shownText - size(note) - 10; size(head+note) > shownText; n /= 2 {
 		head = chat.Beginning(shown, n/2)
@@ -52,7 +54,7 @@ func cutFile(text string) string {
 // where it can. Discord's clients count some characters twice.
 func split(s string) []string {
 	for n := shownText; ; n /= 2 {
-		parts := chat.SplitMarkdown(s, n)
+		parts := chat.SplitMarkdown(cuttable(s, n), n)
 		fits := true
 		for _, p := range parts {
 			fits = fits && size(p) <= shownText
@@ -61,6 +63,19 @@ func split(s string) []string {
 			return parts
 		}
 	}
+}
+
+// cuttable is text in Discord's dialect whose lines of more than n characters can be
+// cut anywhere: those outside blocks have no three backticks that a cut would tear
+// from each other, as the second half would turn the rest of its message into code.
+func cuttable(s string, n int) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		if strings.Count(line, "```") > 1 && utf8.RuneCountInString(line) > n {
+			lines[i] = apart(line)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // dialect writes in Discord's Markdown what it lacks: tables become code, which
@@ -88,7 +103,7 @@ func dialect(s string) string {
 			out = append(out, apart(line))
 		case mark != "":
 			fence = mark
-			out = append(out, "```"+strings.TrimLeft(strings.TrimLeft(line, " ")[len(mark):], " "))
+			out = append(out, opening(strings.TrimLeft(strings.TrimLeft(line, " ")[len(mark):], " "))...)
 		case isTable(lines[i:]):
 			out = append(out, "```")
 			for ; i < len(lines) && strings.HasPrefix(strings.TrimSpace(lines[i]), "|"); i++ {
@@ -106,6 +121,15 @@ func dialect(s string) string {
 		out = append(out, "```")
 	}
 	return strings.Join(out, "\n")
+}
+
+// opening is what begins a block that is said to hold info, its language: with
+// backticks, which only tildes may have behind them, that is its first line.
+func opening(info string) []string {
+	if strings.Contains(info, "`") {
+		return []string{"```", apart(info)}
+	}
+	return []string{"```" + info}
 }
 
 // kept is a text as [chat.Prose] leaves it, with our own joints: of the rest Discord
@@ -154,7 +178,7 @@ func fenceMark(line string) string {
 	for _, c := range []string{"`", "~"} {
 		if strings.HasPrefix(t, c+c+c) {
 			rest := strings.TrimLeft(t, c)
-			if strings.Contains(rest, "`") {
+			if c == "`" && strings.Contains(rest, c) {
 				return ""
 			}
 			return t[:len(t)-len(rest)]
