@@ -48,6 +48,9 @@ type Options struct {
 	// everybody: cmd/dev's, or a bot on the data directory of one.
 	Dev      bool
 	WebToken config.Secret
+	// RefusedAgain is the longest pause before a chat service that refuses the bot is
+	// asked again; 0 is 5 minutes.
+	RefusedAgain time.Duration
 }
 
 // App is a running bot.
@@ -60,15 +63,18 @@ type App struct {
 	failed chan error
 	// services is how many chat services there are, the web chat among them.
 	services int
+	// standings are those of the chat services but the web chat.
+	standings []*standing
 
 	mu     sync.Mutex
 	queues []worker.Worker
-	// lost are the errors of chat services that refuse the bot.
-	lost []error
 }
 
 // Start serves the chat services until Stop. It waits for none of them but the web chat.
 func Start(ctx context.Context, o Options) (*App, error) {
+	if o.RefusedAgain == 0 {
+		o.RefusedAgain = refusedAgain
+	}
 	a := &App{Options: o, failed: make(chan error, 4)}
 	if err := a.start(ctx); err != nil {
 		return nil, errors.Join(err, a.Stop())
@@ -103,7 +109,10 @@ func (a *App) start(ctx context.Context) error {
 		return errors.New("no chat service is set up: set slack.bot_token, discord.token, or web.tokens for the browser chat (cmd/dev serves it without)")
 	}
 	for _, s := range services {
-		a.host(run, sessions, s)
+		a.standings = append(a.standings, &standing{name: s.name, log: a.Log})
+	}
+	for i, s := range services {
+		a.run.Go(func() { a.host(run, sessions, s, a.standings[i]) })
 	}
 	return nil
 }
@@ -184,6 +193,14 @@ func (a *App) serve(name string, polls int, delivery *chat.Delivery) (worker.Wor
 	defer a.mu.Unlock()
 	a.queues = append(a.queues, w)
 	return w, nil
+}
+
+// unserve stops workers of queues.
+func (a *App) unserve(queues []worker.Worker) {
+	process.StopAll(queues)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.queues = slices.DeleteFunc(a.queues, func(w worker.Worker) bool { return slices.Contains(queues, w) })
 }
 
 func (a *App) fail(err error) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,15 +17,27 @@ import (
 	"github.com/countersign/countersign/internal/telemetry"
 )
 
-// retryPause is the time between two attempts to begin serving a chat service.
-const retryPause = 5 * time.Second
+const (
+	// retryFirst and retryMost bound the pause before a chat service that is away is
+	// tried again; an attempt that lasted for retrySettled was no failure.
+	retryFirst   = time.Second
+	retryMost    = time.Minute
+	retrySettled = time.Minute
+	// refusedAgain is the longest pause before one that refuses the bot is asked again:
+	// the token of this process stays the same, but a switch may be set, an account or
+	// an address be let in again.
+	refusedAgain = 5 * time.Minute
+	// temporalPause is the time between two attempts to serve a queue.
+	temporalPause = 5 * time.Second
+)
 
 // service is a chat service that the bot serves with a token.
 type service struct {
 	// name is what people call it.
 	name string
-	// connect asks the chat service who the token speaks for.
-	connect func(context.Context) (connection, error)
+	// connect asks the chat service who the token speaks for. What was written since
+	// it is away, if it is, is read when its events arrive; reach is told whether they do.
+	connect func(ctx context.Context, away time.Time, reach chat.Reach) (connection, error)
 	// refused is wrapped by an error that stays until somebody changes something.
 	refused error
 }
@@ -42,56 +56,78 @@ type pacedQueue struct {
 	pace control.Pace
 }
 
-// backfill is an adapter's value of the setting: its zero is its default.
-func backfill(d time.Duration) time.Duration {
-	if d == 0 {
-		return -1
-	}
-	return d
-}
+// endsError is one after which the bot does not go on.
+type endsError struct{ error }
 
-// host serves a chat service beside others until the bot stops: one that does not
-// answer, or that refuses the bot, leaves the others alone.
-func (a *App) host(run context.Context, sessions *control.Client, s service) {
-	a.run.Go(func() {
-		err := a.serveService(run, sessions, s)
-		switch {
-		case err == nil || run.Err() != nil:
-		case errors.Is(err, s.refused):
-			a.lose(s, err)
-		default:
-			a.fail(fmt.Errorf("%s: %w", s.name, err))
+func (e endsError) Unwrap() error { return e.error }
+
+// host serves a chat service beside others, again and again until the bot stops: one
+// that does not answer, or that refuses the bot, leaves the others alone.
+func (a *App) host(run context.Context, sessions *control.Client, s service, st *standing) {
+	pause := chat.Backoff{First: retryFirst, Most: retryMost}
+	for {
+		began := time.Now()
+		err := a.serveService(run, sessions, s, st)
+		if run.Err() != nil {
+			return
 		}
-	})
+		if time.Since(began) > retrySettled {
+			pause.Reset()
+		}
+		var wait time.Duration
+		var limited *chat.RateLimitedError
+		switch ends := (endsError{}); {
+		case errors.As(err, &ends):
+			a.fail(fmt.Errorf("%s: %w", s.name, err))
+			return
+		case errors.Is(err, s.refused):
+			st.refuse(err)
+			if all := a.allRefuse(); all != nil {
+				a.fail(all)
+				return
+			}
+			st.sayRefused()
+			wait = (&chat.Backoff{First: a.RefusedAgain, Most: a.RefusedAgain}).Next()
+		case errors.As(err, &limited):
+			st.lost(slog.LevelWarn, err)
+			wait = max(pause.Next(), limited.RetryAfter)
+		default:
+			st.lost(slog.LevelWarn, err)
+			wait = pause.Next()
+		}
+		select {
+		case <-run.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
 }
 
-// serveService connects, and serves until ctx ends or an error does not pass.
-func (a *App) serveService(ctx context.Context, sessions *control.Client, s service) error {
-	var c connection
-	err := a.insist(ctx, s.name+" does not answer yet", func(err error) bool { return !errors.Is(err, s.refused) }, func() (err error) {
-		c, err = s.connect(ctx)
-		return err
-	})
+// serveService connects, and serves until ctx ends or the service is lost.
+func (a *App) serveService(ctx context.Context, sessions *control.Client, s service, st *standing) error {
+	c, err := s.connect(ctx, st.away(), st.reach)
 	if err != nil {
 		return err
 	}
 	delivery := &chat.Delivery{Poster: c.poster, Views: sessions, Blobs: a.store, Mask: a.Config.Mask(), Log: a.Log}
 	var queues []worker.Worker
-	defer func() { process.StopAll(queues) }()
+	defer func() { a.unserve(queues) }()
 	for _, q := range c.queues {
 		a.pace(ctx, sessions, q)
-		err := a.insist(ctx, "Temporal went away during the start", process.Away, func() error {
-			w, err := a.serve(q.name, 1, delivery)
-			if err == nil {
-				queues = append(queues, w)
-			}
-			return err
-		})
+		w, err := a.insist(ctx, q.name, delivery)
 		if err != nil {
-			return err
+			return endsError{err}
 		}
+		queues = append(queues, w)
 	}
-	return c.run(ctx)
+	err = c.run(ctx)
+	switch {
+	case err == nil && ctx.Err() == nil:
+		return errors.New("it is not received from any more")
+	case err != nil && !errors.Is(err, s.refused) && a.services == 1:
+		return endsError{err} // an address of ours, which nobody but its setting mends
+	}
+	return err
 }
 
 // queue is the worker of a chat queue. It may be stopped more than once: with its chat
@@ -101,23 +137,23 @@ type queue struct {
 	stop func()
 }
 
-func newQueue(w worker.Worker) queue { return queue{Worker: w, stop: sync.OnceFunc(w.Stop)} }
+func newQueue(w worker.Worker) *queue { return &queue{Worker: w, stop: sync.OnceFunc(w.Stop)} }
 
 // Stop implements [worker.Worker].
-func (q queue) Stop() { q.stop() }
+func (q *queue) Stop() { q.stop() }
 
-// insist tries until it succeeds, an error does not pass by itself, or ctx ends.
-func (a *App) insist(ctx context.Context, said string, passes func(error) bool, try func() error) error {
+// insist serves a queue, again and again while Temporal is away.
+func (a *App) insist(ctx context.Context, name string, delivery *chat.Delivery) (worker.Worker, error) {
 	for {
-		err := try()
-		if err == nil || !passes(err) {
-			return err
+		w, err := a.serve(name, 1, delivery)
+		if err == nil || !process.Away(err) {
+			return w, err
 		}
-		a.Log.Warn(said, telemetry.KeyError, err)
+		a.Log.Warn("Temporal went away during the start", telemetry.KeyError, err)
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(retryPause):
+			return nil, ctx.Err()
+		case <-time.After(temporalPause):
 		}
 	}
 }
@@ -130,15 +166,15 @@ func (a *App) pace(ctx context.Context, sessions *control.Client, q pacedQueue) 
 	}
 }
 
-// lose notes that a chat service refuses the bot. The last one that is lost ends it.
-func (a *App) lose(s service, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.lost = append(a.lost, err)
-	if len(a.lost) == a.services {
-		a.fail(errors.Join(a.lost...))
-		return
+// allRefuse is what the chat services say when every one of them refuses the bot: then
+// it ends, because the next one may be given other tokens.
+func (a *App) allRefuse() error {
+	var all []error
+	for _, st := range a.standings {
+		all = append(all, st.refusal())
 	}
-	a.Log.Error(s.name+" refuses this bot and is not served any more; the other chat services are. "+
-		"Mend what the error names, then start the bot again; “bot doctor” says whether it is mended", telemetry.KeyError, err)
+	if len(all) < a.services || slices.Contains(all, nil) {
+		return nil
+	}
+	return errors.Join(all...)
 }

@@ -30,7 +30,7 @@ func TestAServiceThatIsLost(t *testing.T) {
 	}{
 		"refused at start": {
 			before: func(w *paced) { w.fake.Revoke("token_revoked") },
-			level:  "ERROR", text: "Slack refuses this bot and is not served any more",
+			level:  "ERROR", text: "Slack refuses this bot and is not served until that is mended",
 		},
 		"refused while it runs": {
 			after: func(w *paced) {
@@ -38,11 +38,11 @@ func TestAServiceThatIsLost(t *testing.T) {
 				w.fake.Revoke("token_revoked")
 				w.fake.Say(ada, quietChannel(0), "", "<@"+slackfake.BotUser+"> echo hello")
 			},
-			level: "ERROR", text: "Slack refuses this bot and is not served any more",
+			level: "ERROR", text: "Slack refuses this bot and is not served until that is mended",
 		},
 		"does not answer": {
 			before: func(w *paced) { w.fake.Fail("auth.test", slackfake.Failure{Status: 502, Times: 1 << 20}) },
-			level:  "WARN", text: "Slack does not answer yet",
+			level:  "WARN", text: "Slack does not answer; it is tried again",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,11 +156,15 @@ func (l *logged) with(level, text string) []string {
 	return found
 }
 
-// TestBackfillOfNothing: 0 is no time, not the adapters' own default.
-func TestBackfillOfNothing(t *testing.T) {
+// TestBackfillIsTheSettings: the adapters have no default of their own.
+func TestBackfillIsTheSettings(t *testing.T) {
 	t.Parallel()
-	for value, want := range map[string]time.Duration{"0": -1, "-1s": -time.Second, "2h": 2 * time.Hour} {
-		c, err := config.Load(config.Sources{Embedded: true, Flags: map[string]string{"slack.backfill": value, "discord.backfill": value}})
+	for value, want := range map[string]time.Duration{"": 6 * time.Hour, "0": 0, "-1s": -time.Second, "2h": 2 * time.Hour} {
+		flags := map[string]string{"slack.backfill": value, "discord.backfill": value}
+		if value == "" {
+			flags = nil
+		}
+		c, err := config.Load(config.Sources{Embedded: true, Flags: flags})
 		require.NoError(t, err)
 		require.Equal(t, want, botapp.SlackConfig(c).Backfill)
 		require.Equal(t, want, botapp.DiscordConfig(c).Backfill)

@@ -2,7 +2,9 @@ package botapp
 
 import (
 	"context"
+	"time"
 
+	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/chat/slack"
 	"github.com/countersign/countersign/internal/config"
 	"github.com/countersign/countersign/internal/control"
@@ -14,7 +16,7 @@ func SlackConfig(c *config.Config) slack.Config {
 		BotToken: c.Slack.BotToken, AppToken: c.Slack.AppToken, APIURL: c.Slack.APIURL,
 		SigningSecret: c.Slack.SigningSecret, Mode: c.Slack.Mode, Listen: c.Slack.Listen,
 		Channels: c.Slack.Channels, Starters: c.Slack.Starters, AllowGuests: c.Slack.AllowGuests,
-		AllowExternal: c.Slack.AllowExternal, MentionsOnly: c.Slack.MentionsOnly, Backfill: backfill(c.Slack.Backfill),
+		AllowExternal: c.Slack.AllowExternal, MentionsOnly: c.Slack.MentionsOnly, Backfill: c.Slack.Backfill,
 		Approvers: c.Approvals.All(), Earlier: c.Slack.Earlier, Roots: c.Sandbox.Local.Roots,
 	}
 }
@@ -24,8 +26,11 @@ func (a *App) slackService(sessions *control.Client) service {
 		Sessions: sessions, Views: sessions, Board: sessions, Blobs: a.store, Backends: a.backendNames(), Workspaces: a.Config.Workspaces.Names(),
 		Allow: a.allow(sessions), Mask: a.Config.Mask(), Outputs: a.outputs, Log: a.Log,
 	}
-	connect := func(ctx context.Context) (connection, error) {
-		app, err := slack.Connect(ctx, SlackConfig(a.Config), deps)
+	connect := func(ctx context.Context, away time.Time, reach chat.Reach) (connection, error) {
+		deps.Reach = reach
+		set := SlackConfig(a.Config)
+		set.Away = away
+		app, err := slack.Connect(ctx, set, deps)
 		if err != nil {
 			return connection{}, err
 		}

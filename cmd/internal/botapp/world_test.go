@@ -49,6 +49,8 @@ type paced struct {
 	app  *botapp.App
 	stop func()
 	log  *slog.Logger
+	// refusedAgain is [botapp.Options.RefusedAgain].
+	refusedAgain time.Duration
 }
 
 // startPaced starts it all; the bot has settings beside those for Slack.
@@ -87,7 +89,7 @@ func (w *paced) bot(t *testing.T, settings ...string) (stop func()) {
 		"TEMPORAL_ADDRESS="+w.env.Address, "TEMPORAL_NAMESPACE="+w.env.Namespace,
 	)})
 	require.NoError(t, err)
-	bot, err := botapp.Start(t.Context(), botapp.Options{Config: c, Client: w.env.Client, Dir: dir, Log: w.log})
+	bot, err := botapp.Start(t.Context(), botapp.Options{Config: c, Client: w.env.Client, Dir: dir, Log: w.log, RefusedAgain: w.refusedAgain})
 	require.NoError(t, err)
 	w.app, stop = bot, sync.OnceFunc(func() { require.NoError(t, bot.Stop()) })
 	t.Cleanup(stop)

@@ -167,7 +167,7 @@ func (a *api) send(ctx context.Context, method, path, contentType string, body [
 	switch {
 	case seen.status == http.StatusTooManyRequests && seen.code == discordgo.ErrCodeMaximumNumberOfEditsToMessagesOlderThanOneHourReached:
 		return &refusedError{seen.code} // about this message, not the bucket
-	case seen.status == http.StatusTooManyRequests:
+	case seen.status == http.StatusTooManyRequests, seen.status == http.StatusServiceUnavailable && seen.header.Get("Retry-After") != "":
 		return a.limited(bucket, seen.header, err)
 	}
 	if seen.status == http.StatusUnauthorized && !free && a.refused != nil {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -62,9 +63,12 @@ type Config struct {
 	Roots []string
 	// Approvers are the approver names of the configuration, for [Doctor].
 	Approvers []string
-	// Backfill is how far back live threads are read after a start; 0 is 6 hours,
-	// below 0 nothing is read. After a lost connection what the gap hid is read.
+	// Backfill is how far back live threads are read after a start; 0 or less reads
+	// nothing. After a lost connection what the gap hid is read.
 	Backfill time.Duration
+	// Away, if set, is since when this bot has not been able to receive: Backfill is
+	// how far back from there is read, 0 or less the gap alone.
+	Away time.Time
 	// Silence is how long the gateway may leave heartbeats unanswered before the
 	// connection counts as dead; 0 is 60 s. Discord asks for one every 41.25 s.
 	Silence time.Duration
@@ -79,9 +83,6 @@ func (cfg Config) withDefaults() Config {
 		cfg.APIURL = DiscordAPI
 	}
 	cfg.APIURL = strings.TrimSuffix(cfg.APIURL, "/")
-	if cfg.Backfill == 0 {
-		cfg.Backfill = 6 * time.Hour
-	}
 	if cfg.Silence == 0 {
 		cfg.Silence = time.Minute
 	}
@@ -110,6 +111,8 @@ type Deps struct {
 	// Mask is [chat.Router.Mask].
 	Mask *mask.Masker
 	Log  *slog.Logger
+	// Reach is told whether Discord's events arrive.
+	Reach chat.Reach
 	// HTTP is used for all calls; nil is a client with a time-out of 20 s.
 	HTTP *http.Client
 }
@@ -144,6 +147,8 @@ type App struct {
 	plain, mention, reply *chat.Router
 
 	filling chat.Backfill
+	// away: it was said that the connection is lost.
+	away    atomic.Bool
 	retries chan struct{}
 	waiting *memory[bool]
 	token   *chat.TokenWatch
@@ -166,7 +171,8 @@ type identity struct {
 }
 
 // Connect asks Discord who the token speaks for. An error that wraps [ErrRefused]
-// stays until somebody changes the configuration; others may pass.
+// stays until somebody changes something; others pass, and one that wraps a
+// [chat.RateLimitedError] says when to ask again.
 func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 	cfg = cfg.withDefaults()
 	if dep.Log == nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/bwmarrin/discordgo"
 	"github.com/gorilla/websocket"
 
+	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/telemetry"
 )
 
@@ -37,6 +39,13 @@ const (
 	// backoffMost is the longest pause between two connections: identifying stays
 	// below the 1,000 a day that Discord allows before it resets the token.
 	backoffMost = 2 * time.Minute
+	// unreachedMost is the longest pause while no connection is made at all.
+	unreachedMost = time.Minute
+	// startsLeft is how many sessions a day are left for others: people who look for
+	// what is wrong, and other bots of the application.
+	startsLeft = 20
+	// startsAgain is the longest time between two looks whether one may be begun.
+	startsAgain = 10 * time.Minute
 	// settled is how long a connection must have lasted to be taken for a good one.
 	settled = time.Minute
 	// unstick is how long a connection that was cut may take to notice.
@@ -45,35 +54,80 @@ const (
 
 // receive holds the connection until ctx ends or Discord refuses it.
 func (a *App) receive(ctx context.Context) error {
-	backoff := time.Second
-	heard := time.Now().Add(-a.cfg.Backfill)
-	if a.cfg.Backfill < 0 {
-		heard = time.Time{}
-	}
-	for ctx.Err() == nil {
+	pause, start := chat.Backoff{First: time.Second, Most: backoffMost}, time.Now()
+	heard := chat.Missed(a.cfg.Away, a.cfg.Backfill)
+	for {
+		if a.awaitStart(ctx) != nil {
+			return nil
+		}
 		l, err := a.newLink(ctx, heard)
 		if err != nil {
 			return err
 		}
 		began := time.Now()
 		err = l.hold(ctx)
-		heard = l.since()
+		if heard = l.since(); heard.IsZero() {
+			heard = start // there is a gap now
+		}
 		if errors.Is(err, ErrRefused) {
 			return err
 		}
 		if ctx.Err() != nil {
 			return nil
 		}
-		a.log.Warn("Connection to Discord ended", telemetry.KeyError, err)
+		a.lost(err)
 		if time.Since(began) > settled {
-			backoff = time.Second
+			pause.Reset()
 		}
-		if sleep(ctx, backoff) != nil {
+		wait := pause.Next()
+		if !l.conns.ever() {
+			wait = min(wait, unreachedMost)
+		}
+		if limited := (*chat.RateLimitedError)(nil); errors.As(err, &limited) {
+			wait = max(wait, limited.RetryAfter)
+		}
+		if sleep(ctx, wait) != nil {
 			return nil
 		}
-		backoff = min(2*backoff, backoffMost)
 	}
-	return nil
+}
+
+// lost takes note that Discord's events do not arrive. That is said once, and once more
+// after a connection that was one: it is tried again for as long as Discord is away.
+func (a *App) lost(err error) {
+	a.dep.Reach.Tell(err)
+	level := slog.LevelWarn
+	if a.away.Swap(true) {
+		level = slog.LevelDebug
+	}
+	a.log.Log(context.Background(), level, "No connection to Discord", telemetry.KeyError, err)
+}
+
+func (a *App) reached() {
+	a.away.Store(false)
+	a.dep.Reach.Tell(nil)
+}
+
+// awaitStart waits while the application has begun so many sessions today that another
+// one may cost it its token. What cannot be asked is not waited for.
+func (a *App) awaitStart(ctx context.Context) error {
+	for {
+		var g struct {
+			Limit *struct {
+				Remaining int   `json:"remaining"`
+				Reset     int64 `json:"reset_after"` // milliseconds
+			} `json:"session_start_limit"`
+		}
+		err := a.api.call(ctx, http.MethodGet, "/gateway/bot", nil, &g)
+		if err != nil || g.Limit == nil || g.Limit.Remaining > startsLeft {
+			return ctx.Err()
+		}
+		again := time.Duration(g.Limit.Reset) * time.Millisecond
+		a.lost(fmt.Errorf("only %d more connections may be opened in the next %s; does a bot restart again and again?", g.Limit.Remaining, again.Round(time.Second)))
+		if err := sleep(ctx, min(max(again, time.Second), startsAgain)); err != nil {
+			return err
+		}
+	}
 }
 
 // link is one gateway session of discordgo's, resumed over as many connections
@@ -140,6 +194,7 @@ func (l *link) hold(ctx context.Context) error {
 		if err := l.watch(ctx); err != nil {
 			return err
 		}
+		l.app.dep.Reach.Tell(errEnded)
 		if time.Since(began) > settled {
 			pause = 0
 		} else {
@@ -150,6 +205,9 @@ func (l *link) hold(ctx context.Context) error {
 
 // errTryAgain: the connection did not open, but its session may still be resumed.
 var errTryAgain = errors.New("the connection did not open")
+
+// errEnded: the connection ended, by Discord's wish or not, and is resumed.
+var errEnded = errors.New("the connection ended")
 
 // open opens a connection. discordgo may block in it for ever: when the server
 // asks for a reconnect in the middle, or says nothing.
@@ -261,12 +319,14 @@ func (l *link) event(ctx context.Context, e *discordgo.Event) {
 	switch e.Type {
 	case "READY":
 		a.log.Info("Connected to Discord")
+		a.reached()
 		if !before.IsZero() {
 			a.fill(ctx, a.api.clock.When(before).Add(-overlap))
 		}
 		return
 	case "RESUMED":
 		a.log.Info("Connection to Discord resumed")
+		a.reached()
 		return
 	}
 	handle := a.handler(e.Type)
@@ -341,6 +401,14 @@ func (g gatewayAddress) RoundTrip(req *http.Request) (*http.Response, error) {
 type conns struct {
 	mu   sync.Mutex
 	open []net.Conn
+	made bool
+}
+
+// ever reports whether the server was reached.
+func (c *conns) ever() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.made
 }
 
 func (c *conns) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -350,6 +418,7 @@ func (c *conns) dial(ctx context.Context, network, addr string) (net.Conn, error
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.made = true
 	c.open = append(c.open[max(0, len(c.open)-1):], conn) // older ones are closed
 	return conn, nil
 }

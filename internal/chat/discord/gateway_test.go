@@ -1,8 +1,11 @@
 package discord
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -155,4 +158,25 @@ func TestATokenThatIsReset(t *testing.T) {
 			require.LessOrEqual(t, w.fake.Invalid(), 5)
 		})
 	}
+}
+
+// TestSessionStartsThatAreLeft: with few left today the bot begins no session, because
+// Discord resets the token of who begins too many; it says so.
+func TestSessionStartsThatAreLeft(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var told []error
+	w := start(t, setup{still: true})
+	w.app.dep.Reach = func(err error) { mu.Lock(); defer mu.Unlock(); told = append(told, err) }
+	heard := func() []error { mu.Lock(); defer mu.Unlock(); return slices.Clone(told) }
+	g := w.fake.Gateway()
+	g.Spend(1000 - startsLeft)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.app.Run(ctx) }()
+	w.until("it says why", func() bool { return len(heard()) == 1 })
+	require.ErrorContains(t, heard()[0], "only 20 more connections")
+	require.Zero(t, g.Opened())
+	cancel()
+	require.NoError(t, <-done)
 }

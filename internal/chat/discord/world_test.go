@@ -134,7 +134,7 @@ func start(t *testing.T, set setup) *world {
 	}
 	cfg := Config{
 		Token: telemetry.NewSecret(w.fake.Token()), APIURL: w.fake.URL(), GatewayURL: w.fake.GatewayURL(),
-		Backfill: -1, Pace: time.Millisecond,
+		Pace: time.Millisecond,
 	}
 	if set.config != nil {
 		set.config(&cfg)

@@ -118,13 +118,19 @@ func (g *gate) Do(req *http.Request) (*http.Response, error) {
 	if err == nil && g.refused != nil && method != connectionsOpen && refusesToken(resp) {
 		g.refused()
 	}
-	if err != nil || resp.StatusCode != http.StatusTooManyRequests {
+	if err != nil || !saysWhen(resp) {
 		return resp, err
 	}
 	defer resp.Body.Close()
 	after := retryAfter(resp.Header.Get("Retry-After"))
 	g.close(method, after)
 	return nil, &slack.RateLimitedError{RetryAfter: after}
+}
+
+// saysWhen reports whether an answer asks to come again later: a rate limit, or an
+// outage of which Slack knows the end.
+func saysWhen(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != ""
 }
 
 // connectionsOpen is called with the app token.

@@ -55,9 +55,12 @@ type Config struct {
 	Roots []string
 	// Approvers are the approver names of the configuration, for [Doctor].
 	Approvers []string
-	// Backfill is how far back live threads are read after a start; 0 is 6 hours,
-	// below 0 nothing is read. After a reconnect what the gap hid is read.
+	// Backfill is how far back live threads are read after a start; 0 or less reads
+	// nothing. After a reconnect what the gap hid is read.
 	Backfill time.Duration
+	// Away, if set, is since when this bot has not been able to receive: Backfill is
+	// how far back from there is read, 0 or less the gap alone.
+	Away time.Time
 	// Sockets is how many connections a bot holds, so that one that Slack renews
 	// leaves no gap; 0 is 2. Slack allows an app 10.
 	Sockets int
@@ -78,9 +81,6 @@ type Config struct {
 func (cfg Config) withDefaults() Config {
 	if cfg.APIURL == "" {
 		cfg.APIURL = SlackAPI
-	}
-	if cfg.Backfill == 0 {
-		cfg.Backfill = 6 * time.Hour
 	}
 	if cfg.Sockets == 0 {
 		cfg.Sockets = 2
@@ -118,6 +118,8 @@ type Deps struct {
 	// Mask is [chat.Router.Mask].
 	Mask *mask.Masker
 	Log  *slog.Logger
+	// Reach is told whether Slack's events arrive.
+	Reach chat.Reach
 	// HTTP is used for all calls; nil is a client with a time-out of 20 s.
 	HTTP *http.Client
 }
@@ -155,6 +157,7 @@ type App struct {
 	shared *memory[string, map[string]bool]
 
 	filling chat.Backfill
+	sockets sockets
 	// waiting are the events that wait for another try, retries how many.
 	waiting *memory[string, bool]
 	retries chan struct{}
@@ -177,7 +180,8 @@ type identity struct {
 }
 
 // Connect asks Slack who the token speaks for. An error that wraps [ErrRefused]
-// stays until somebody changes the configuration; others may pass.
+// stays until somebody changes something; others pass, and one that wraps a
+// [chat.RateLimitedError] says when to ask again.
 func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 	cfg = cfg.withDefaults()
 	if dep.Log == nil {
@@ -227,7 +231,7 @@ func (a *api) identify(ctx context.Context) (identity, http.Header, error) {
 	case slices.Contains(badToken(), c):
 		return id, header, fmt.Errorf("%w: slack.bot_token is not valid (%s): copy the Bot User OAuth Token, xoxb-…, from the app's page “OAuth & Permissions”", ErrRefused, c)
 	case err != nil:
-		return id, header, fmt.Errorf("asking Slack who the bot token speaks for: %w", err)
+		return id, header, fmt.Errorf("asking Slack who the bot token speaks for: %w", mapped(err))
 	case id.OrgWide || strings.HasPrefix(id.Team, "E"):
 		return id, header, fmt.Errorf("%w: %s", ErrRefused, orgWide)
 	case id.Team == "" || id.User == "":

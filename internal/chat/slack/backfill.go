@@ -29,6 +29,13 @@ func (a *App) fill(ctx context.Context, since time.Time) {
 	})
 }
 
+// fillMissed reads what was written before this start.
+func (a *App) fillMissed(ctx context.Context) {
+	if since := chat.Missed(a.cfg.Away, a.cfg.Backfill); !since.IsZero() {
+		a.fill(ctx, a.api.gate.clock.When(since).Add(-overlap))
+	}
+}
+
 func (a *App) fillSince(ctx context.Context, since time.Time) error {
 	began := time.Now()
 	n, err := a.fillThreads(ctx, since)

@@ -48,9 +48,8 @@ func (a *App) serve(ctx context.Context) error {
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(l) }()
-	if a.cfg.Backfill > 0 {
-		a.fill(ctx, a.api.gate.clock.Now().Add(-a.cfg.Backfill))
-	}
+	a.dep.Reach.Tell(nil)
+	a.fillMissed(ctx)
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serving Slack's requests: %w", err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -13,8 +14,10 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	"github.com/slack-go/slack"
 	"github.com/slack-go/slack/socketmode"
 
+	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/telemetry"
 )
 
@@ -42,16 +45,14 @@ func (a *App) receive(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	work := make(chan struct{}, handlers)
+	began := time.Now()
 	var wg sync.WaitGroup
 	for i := range a.cfg.Sockets {
 		wg.Go(func() {
-			if err := a.hold(ctx, i, work); err != nil {
+			if err := a.hold(ctx, &socket{n: i, log: a.log, heard: began}, work); err != nil {
 				cancel(err)
 			}
 		})
-	}
-	if a.cfg.Backfill > 0 {
-		a.fill(ctx, a.api.gate.clock.Now().Add(-a.cfg.Backfill))
 	}
 	wg.Wait()
 	if err := context.Cause(ctx); errors.Is(err, ErrRefused) {
@@ -60,40 +61,106 @@ func (a *App) receive(ctx context.Context) error {
 	return nil
 }
 
-// fatal are the codes that say that the app token itself is refused.
+// fatal are the codes that say that the app token itself is refused
+// (docs.slack.dev/reference/methods/apps.connections.open).
 func fatal() []string {
-	return []string{"invalid_auth", "account_inactive", "not_authed", "token_revoked", "not_allowed_token_type"}
+	return append(badToken(), "not_allowed_token_type", "missing_scope", "no_permission")
+}
+
+// sockets says of all connections together whether Slack's events arrive.
+type sockets struct {
+	first sync.Once
+	mu    sync.Mutex
+	open  int
+}
+
+// change takes note that a socket was opened (1), did not open (0) or was lost (-1).
+func (s *sockets) change(by int, reach chat.Reach, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open += by
+	switch {
+	case by > 0:
+		reach.Tell(nil)
+	case s.open == 0:
+		reach.Tell(err)
+	}
+}
+
+// socket is one of the connections, over all clients that keep it.
+type socket struct {
+	n   int
+	log *slog.Logger
+	// heard is until when it has missed nothing, and open whether it is connected.
+	heard time.Time
+	open  bool
+	// warned: it was said that it is lost.
+	warned bool
+}
+
+// lost takes note that a socket is not connected, or not any more.
+func (a *App) lost(s *socket, err error) {
+	by := 0
+	if s.open {
+		by, s.open = -1, false
+	}
+	a.sockets.change(by, a.dep.Reach, err)
+	level := slog.LevelDebug
+	if !errors.Is(err, errRenewed) && !s.warned { // it is tried again for as long as Slack is away
+		level, s.warned = slog.LevelWarn, true
+	}
+	s.log.Log(context.Background(), level, "No connection to Slack", telemetry.KeyError, err, "socket", s.n)
+}
+
+// connected reads what was missed before the start, once events arrive, and what the
+// socket has missed since its end, or since the start where that took a while: the
+// attempts in between, and its own beginning, brought no events.
+func (a *App) connected(ctx context.Context, s *socket, again bool) {
+	s.log.Info("Connected to Slack", "socket", s.n)
+	s.open, s.warned = true, false
+	a.sockets.change(1, a.dep.Reach, nil)
+	a.sockets.first.Do(func() { a.fillMissed(ctx) })
+	if again || time.Since(s.heard) > overlap {
+		a.fill(ctx, a.api.gate.clock.When(s.heard).Add(-overlap))
+	}
 }
 
 // hold keeps one connection, again and again.
-func (a *App) hold(ctx context.Context, i int, work chan struct{}) error {
-	delay := time.Second
-	for ctx.Err() == nil {
+func (a *App) hold(ctx context.Context, s *socket, work chan struct{}) error {
+	pause := chat.Backoff{First: time.Second, Most: time.Minute}
+	again := false
+	for {
 		began := time.Now()
-		err := a.connection(ctx, i, work)
-		switch {
-		case ctx.Err() != nil:
+		was, err := a.connection(ctx, s, again, work)
+		again = again || was
+		if ctx.Err() != nil {
 			return nil
-		case err != nil && slices.Contains(fatal(), err.Error()):
+		}
+		if slices.Contains(fatal(), code(err)) {
 			return fmt.Errorf("%w: slack.app_token is not valid (%s): make an app-level token, xapp-…, with the scope connections:write under “Basic Information”", ErrRefused, err)
 		}
-		a.log.Warn("Connection to Slack ended", telemetry.KeyError, err, "socket", i)
-		if time.Since(began) > time.Minute {
-			delay = time.Second
+		a.lost(s, err)
+		if was && time.Since(began) > time.Minute {
+			pause.Reset()
+		}
+		wait := pause.Next()
+		if limited := (*slack.RateLimitedError)(nil); errors.As(err, &limited) {
+			wait = max(wait, limited.RetryAfter)
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(delay):
+			return nil
+		case <-time.After(wait):
 		}
-		delay = min(2*delay, time.Minute)
 	}
-	return nil
 }
 
-// connection runs one client of slack-go, which renews its connection itself.
-// Its watchdog counts Slack's pings; ours, below it, every byte: a connection
-// whose other end has gone is noticed by the one that looks first.
-func (a *App) connection(ctx context.Context, i int, work chan struct{}) error {
+// connection runs one client of slack-go, which renews its connection itself. It ends
+// with the first attempt to connect that fails: slack-go would go on ever more slowly,
+// up to a try in five minutes. Its watchdog counts Slack's pings; ours, below it, every
+// byte: a connection whose other end has gone is noticed by the one that looks first.
+// It reports whether it ever was connected.
+func (a *App) connection(ctx context.Context, s *socket, again bool, work chan struct{}) (was bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var dialled atomic.Pointer[watched]
@@ -114,23 +181,39 @@ func (a *App) connection(ctx context.Context, i int, work chan struct{}) error {
 	client := socketmode.New(a.api.Client, socketmode.OptionDialer(dialer), socketmode.OptionPingInterval(a.cfg.Silence))
 	done := make(chan error, 1)
 	go func() { done <- client.RunContext(ctx) }()
-	var connected *watched
+	var conn *watched
 	for {
 		select {
 		case err := <-done:
-			return err
+			s.hears(conn)
+			return was, err
 		case e := <-client.Events:
-			if e.Type == socketmode.EventTypeConnected {
-				a.log.Info("Connected to Slack", "socket", i)
-				// What the connection before it has not heard: the attempts between
-				// them, and this one's own beginning, brought no events.
-				if connected != nil {
-					a.fill(ctx, a.api.gate.clock.When(*connected.heard.Load()).Add(-overlap))
+			switch e.Type {
+			case socketmode.EventTypeConnecting:
+				if s.hears(conn); s.open {
+					a.lost(s, errRenewed)
 				}
-				connected = dialled.Load()
+				conn = nil
+			case socketmode.EventTypeConnectionError:
+				if failed, ok := e.Data.(*slack.ConnectionErrorEvent); ok {
+					return was, failed.ErrorObj
+				}
+			case socketmode.EventTypeConnected:
+				a.connected(ctx, s, again || was)
+				was, conn = true, dialled.Load()
 			}
 			a.event(ctx, client, e, work)
 		}
+	}
+}
+
+// errRenewed: the connection ended, by Slack's wish or not, and another one is opened.
+var errRenewed = errors.New("the connection ended")
+
+// hears takes note of what a connection that has ended heard last.
+func (s *socket) hears(c *watched) {
+	if c != nil {
+		s.heard = *c.heard.Load()
 	}
 }
 
@@ -178,7 +261,7 @@ func (a *App) open(e socketmode.Event) (envelope, bool) {
 		return env, true
 	case socketmode.EventTypeErrorWriteFailed:
 		a.log.Warn("Acknowledgement was not sent; Slack repeats the event")
-	case socketmode.EventTypeConnectionError, socketmode.EventTypeIncomingError:
+	case socketmode.EventTypeIncomingError:
 		a.log.Warn("Connection to Slack failed", "event", string(e.Type))
 	}
 	return envelope{}, false

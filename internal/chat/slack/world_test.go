@@ -145,7 +145,7 @@ func start(t *testing.T, set setup) *world {
 	}
 	cfg := Config{
 		BotToken: telemetry.NewSecret("xoxb-fake"), AppToken: telemetry.NewSecret("xapp-fake"), APIURL: w.fake.URL(),
-		Backfill: -1, Pace: time.Millisecond, Silence: 5 * time.Second,
+		Pace: time.Millisecond, Silence: 5 * time.Second,
 	}
 	if set.config != nil {
 		set.config(&cfg)

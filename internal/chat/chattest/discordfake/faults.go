@@ -33,6 +33,16 @@ func (g *Gateway) Identifies() int {
 	return len(g.identifies)
 }
 
+// Spend makes n sessions be begun by others today, so that only so many fewer may
+// still be.
+func (g *Gateway) Spend(n int) {
+	g.s.mu.Lock()
+	defer g.s.mu.Unlock()
+	for range n {
+		g.identifies = append(g.identifies, g.s.now())
+	}
+}
+
 // Resumes is how many sessions were gone on with.
 func (g *Gateway) Resumes() int {
 	g.s.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -98,6 +99,8 @@ type Server struct {
 	endpoint     string
 	moved        chan struct{}
 	gateway      *Gateway
+	// away: an outage.
+	away atomic.Bool
 }
 
 // New starts a fake with one guild of the people ada and grace and the bot, and
@@ -141,8 +144,32 @@ func New(o Options) *Server {
 	s.AddMember(Guild, Ada)
 	s.AddMember(Guild, Grace)
 	s.AddChannel(Channel{ID: General, Guild: Guild, Name: "general"})
-	s.srv = httptest.NewServer(s.routes())
+	routes := s.routes()
+	s.srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.away.Load() {
+			panic(http.ErrAbortHandler) // net/http closes the connection
+		}
+		routes.ServeHTTP(w, r)
+	}))
 	return s
+}
+
+// Outage ends all connections and sessions, and every further connection, until it is
+// over.
+func (s *Server) Outage(on bool) {
+	s.away.Store(on)
+	if on {
+		s.gateway.Cut()
+		s.gateway.Forget()
+		s.srv.CloseClientConnections()
+	}
+}
+
+// SetToken makes the bot's token this one.
+func (s *Server) SetToken(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opt.Token = token
 }
 
 // URL is the base of the REST API with its version, for discord.api_url.

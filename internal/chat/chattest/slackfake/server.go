@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -128,6 +129,9 @@ type Server struct {
 	opt Options
 	srv *httptest.Server
 
+	// away: an outage.
+	away atomic.Bool
+
 	mu         sync.Mutex
 	users      map[string]*User
 	channels   map[string]*Channel
@@ -213,8 +217,22 @@ func New(o Options) *Server {
 	mux.HandleFunc("GET /files-pri/{id}", s.download)
 	mux.HandleFunc("GET /signin", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>sign in</html>")) })
 	mux.HandleFunc("GET /socket", s.socket)
-	s.srv = httptest.NewServer(mux)
+	s.srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.away.Load() {
+			panic(http.ErrAbortHandler) // net/http closes the connection
+		}
+		mux.ServeHTTP(w, r)
+	}))
 	return s
+}
+
+// Outage ends all connections, and every further one, until it is over.
+func (s *Server) Outage(on bool) {
+	s.away.Store(on)
+	if on {
+		s.sockets.closeAll()
+		s.srv.CloseClientConnections()
+	}
 }
 
 // URL is the base of the Web API, for slack.api_url.
@@ -260,7 +278,8 @@ func (s *Server) Fail(method string, f Failure) {
 	s.failures[method] = append(s.failures[method], &f)
 }
 
-// Revoke makes the bot's token one that is refused with a code from now on.
+// Revoke makes the bot's token one that is refused with a code from now on; without a
+// code it is valid again.
 func (s *Server) Revoke(code string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
