@@ -26,7 +26,7 @@ const (
 // one process, a bot of Discord in another, against a strict stand-in for Discord.
 // A task is given by command, its thread opens, a member with the approver role
 // clicks, the command runs, the answer comes; then the bot is killed and another
-// one goes on where it stopped.
+// one, started in the middle of an outage of Discord, goes on where it stopped.
 func TestDiscord(t *testing.T) {
 	t.Parallel()
 	fake := discordfake.New(discordfake.Options{})
@@ -87,7 +87,11 @@ func TestDiscord(t *testing.T) {
 	require.NoError(t, bot.Process.Kill())
 	_ = bot.Wait() // it was killed
 	w.until("the bot is gone", func() bool { return fake.Gateway().Connections() == 0 })
+	// Discord is away when another one starts, which waits for it.
+	fake.Outage(true)
 	runs(t, home, settings, filepath.Join(bin, "bot"), "--data-dir", data)
+	w.until("another bot asks more than once", func() bool { return fake.Turned() > 1 })
+	fake.Outage(false)
 	w.until("another bot", fake.Gateway().Ready)
 	w.approves(discordfake.Grace, thread, card.ID)
 	answer := w.message(thread, "the answer", func(m discordfake.Message) bool { return strings.Contains(m.Content, "`rm -rf build`: exit code 0") })

@@ -29,10 +29,10 @@ func (c *doctorCmd) Run(ctx context.Context, e *process.Env) error {
 	}
 	checks := []chat.Check{}
 	if cfg.Slack.BotToken.IsSet() {
-		checks = append(checks, slack.Doctor(ctx, botapp.SlackConfig(cfg), nil)...)
+		checks = append(checks, of("slack", slack.Doctor(ctx, botapp.SlackConfig(cfg), nil))...)
 	}
 	if cfg.Discord.Token.IsSet() {
-		checks = append(checks, discord.Doctor(ctx, botapp.DiscordConfig(cfg), nil)...)
+		checks = append(checks, of("discord", discord.Doctor(ctx, botapp.DiscordConfig(cfg), nil))...)
 	}
 	if len(cfg.Approvals.All()) == 0 {
 		checks = append(checks, chat.Check{
@@ -52,6 +52,14 @@ func (c *doctorCmd) Run(ctx context.Context, e *process.Env) error {
 		reported[i] = process.Check(x)
 	}
 	return e.Report(reported, c.JSON)
+}
+
+// of names the chat service in its checks: both have a bot token.
+func of(platform string, checks []chat.Check) []chat.Check {
+	for i := range checks {
+		checks[i].Name = platform + " " + checks[i].Name
+	}
+	return checks
 }
 
 // webChecks says whom the web chat is for, and where it is served.

@@ -218,7 +218,7 @@ type Slack struct {
 	AllowGuests   bool          `key:"allow_guests" default:"false" doc:"Whether guests may start and drive sessions. They never approve."`
 	AllowExternal bool          `key:"allow_external" default:"false" doc:"Whether people of other organisations may, in shared channels. They never approve."`
 	MentionsOnly  bool          `key:"mentions_only" default:"false" doc:"Whether only replies that mention the bot are messages to a session."`
-	Backfill      time.Duration `key:"backfill" default:"6h" doc:"How far back live threads are read after a start; 0 or less reads nothing."`
+	Backfill      time.Duration `key:"backfill" default:"6h" doc:"How far back live threads are read after a start; 0 or less reads only what an outage meanwhile has hidden."`
 	Earlier       int           `key:"earlier" default:"30" doc:"How many messages of a thread are read, as others' talk, when a mention calls the bot into it; 0 reads none."`
 }
 
@@ -237,7 +237,7 @@ type Discord struct {
 	Starters       []string      `key:"starters" default:"" shown:"everybody" doc:"IDs of people, and IDs or names of roles, who may start sessions."`
 	AllowGuests    bool          `key:"allow_guests" default:"false" doc:"Whether guests, and members whom a server's screening has not let in, may start and drive sessions. They never approve."`
 	MentionsOnly   bool          `key:"mentions_only" default:"false" doc:"Whether only messages that mention the bot are messages to a session."`
-	Backfill       time.Duration `key:"backfill" default:"6h" doc:"How far back live threads are read after a start; 0 or less reads nothing."`
+	Backfill       time.Duration `key:"backfill" default:"6h" doc:"How far back live threads are read after a start; 0 or less reads only what an outage meanwhile has hidden."`
 }
 
 // Warnings are sentences about settings that are accepted but probably not

@@ -27,13 +27,15 @@ type Box struct {
 	CreatedAt  time.Time
 }
 
-// Boxes lists the sandboxes that are there.
+// Boxes lists the sandboxes that are there. One whose record cannot be read is left
+// out, which is logged once.
 func (b *Backend) Boxes() ([]Box, error) {
 	entries, err := os.ReadDir(b.dir)
 	if err != nil {
 		return nil, fmt.Errorf("listing sandboxes: %w", err)
 	}
 	var all []Box
+	unread := map[string]error{}
 	for _, e := range entries {
 		if !e.IsDir() || strings.Contains(e.Name(), newMark) || strings.Contains(e.Name(), trashMark) {
 			continue
@@ -47,11 +49,27 @@ func (b *Backend) Boxes() ([]Box, error) {
 			err = json.Unmarshal(data, &r)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading the record of sandbox %s: %w", e.Name(), err)
+			unread[e.Name()] = err
+			continue
 		}
 		all = append(all, Box(r))
 	}
+	b.sayUnread(unread)
 	return all, nil
+}
+
+// sayUnread logs records that could not be read this time and could the last time.
+func (b *Backend) sayUnread(unread map[string]error) {
+	b.mu.Lock()
+	before := b.unread
+	b.unread = unread
+	b.mu.Unlock()
+	for name, err := range unread {
+		if before[name] == nil {
+			b.cfg.Log.Error("The record of a sandbox cannot be read, so nobody finds out whether its session still has it; it stays as it is",
+				"directory", filepath.Join(b.dir, name), "error", err)
+		}
+	}
 }
 
 // Sweep removes what a killed worker left half made or half removed, and what it

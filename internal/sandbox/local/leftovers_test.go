@@ -1,8 +1,11 @@
 package local_test
 
 import (
+	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,4 +41,43 @@ func TestARemovalCutShortGoesOn(t *testing.T) {
 		require.ErrorIs(t, err, sandbox.ErrGone)
 		require.Empty(t, left())
 	}
+}
+
+// TestARecordThatCannotBeRead: the other sandboxes are listed all the same, and it is
+// said once, and once more when it could be read in between.
+func TestARecordThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var log bytes.Buffer
+	b, err := local.New(t.Context(), local.Config{DataDir: dir, NoIsolation: true, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))})
+	require.NoError(t, err)
+	for _, id := range []string{"one", "two"} {
+		_, err := b.Open(t.Context(), sandbox.Spec{ID: id})
+		require.NoError(t, err)
+	}
+	records, err := filepath.Glob(filepath.Join(dir, "sandboxes", "two*", "sandbox.json"))
+	require.NoError(t, err)
+	require.Len(t, records, 1)
+	whole, err := os.ReadFile(records[0])
+	require.NoError(t, err)
+	look := func(want ...string) {
+		t.Helper()
+		boxes, err := b.Boxes()
+		require.NoError(t, err)
+		var ids []string
+		for _, x := range boxes {
+			ids = append(ids, x.ID)
+		}
+		require.ElementsMatch(t, want, ids)
+	}
+	require.NoError(t, os.WriteFile(records[0], whole[:len(whole)/2], 0o600))
+	for range 3 {
+		look("one")
+	}
+	require.Equal(t, 1, strings.Count(log.String(), filepath.Dir(records[0])))
+	require.NoError(t, os.WriteFile(records[0], whole, 0o600))
+	look("one", "two")
+	require.NoError(t, os.WriteFile(records[0], nil, 0o600))
+	look("one")
+	require.Equal(t, 2, strings.Count(log.String(), filepath.Dir(records[0])))
 }

@@ -84,6 +84,7 @@ type Backend struct {
 
 	mu       sync.Mutex
 	sessions map[string]*session // by directory name
+	unread   map[string]error    // what [Backend.Boxes] could not read, likewise
 }
 
 var _ sandbox.Backend = (*Backend)(nil)

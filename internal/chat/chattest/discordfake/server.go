@@ -99,8 +99,9 @@ type Server struct {
 	endpoint     string
 	moved        chan struct{}
 	gateway      *Gateway
-	// away: an outage.
-	away atomic.Bool
+	// away: an outage, and turned how many requests it has turned away.
+	away   atomic.Bool
+	turned atomic.Int64
 }
 
 // New starts a fake with one guild of the people ada and grace and the bot, and
@@ -147,6 +148,7 @@ func New(o Options) *Server {
 	routes := s.routes()
 	s.srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.away.Load() {
+			s.turned.Add(1)
 			panic(http.ErrAbortHandler) // net/http closes the connection
 		}
 		routes.ServeHTTP(w, r)
@@ -164,6 +166,9 @@ func (s *Server) Outage(on bool) {
 		s.srv.CloseClientConnections()
 	}
 }
+
+// Turned is how many requests outages have turned away.
+func (s *Server) Turned() int { return int(s.turned.Load()) }
 
 // SetToken makes the bot's token this one.
 func (s *Server) SetToken(token string) {
