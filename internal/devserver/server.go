@@ -40,6 +40,10 @@ const DefaultNamespace = "default"
 // readyPoll is how often a starting server is asked whether it answers.
 const readyPoll = 20 * time.Millisecond
 
+// attributesKnown is when all parts of the server know attributes that were added to
+// a namespace: each reads it anew every 2 s (system.namespaceCacheRefreshInterval).
+const attributesKnown = 2500 * time.Millisecond
+
 // Options configure [Start].
 type Options struct {
 	// DataDir is the existing directory of the SQLite file temporal.db. Two
@@ -177,6 +181,7 @@ func (s *Server) becomeReady(ctx context.Context, o Options) error {
 		return fmt.Errorf("connecting to the embedded Temporal server: %w", err)
 	}
 	defer lazy.Close()
+	added := false
 	for _, ns := range s.namespaces {
 		if o.DatabaseURL != "" {
 			if err := registerNamespace(ctx, lazy, ns, o.Retention); err != nil {
@@ -186,11 +191,21 @@ func (s *Server) becomeReady(ctx context.Context, o Options) error {
 		if err := awaitNamespace(ctx, lazy, ns); err != nil {
 			return err
 		}
-		if err := addSearchAttributes(ctx, lazy, ns, o.SearchAttributes); err != nil {
+		some, err := addSearchAttributes(ctx, lazy, ns, o.SearchAttributes)
+		if err != nil {
 			return err
 		}
+		added = added || some
 	}
-	return nil
+	if !added {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("waiting until the embedded Temporal server knows its search attributes: %w", ctx.Err())
+	case <-time.After(attributesKnown):
+		return nil
+	}
 }
 
 func awaitNamespace(ctx context.Context, c client.Client, namespace string) error {

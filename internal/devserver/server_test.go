@@ -23,6 +23,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/countersign/countersign/internal/devserver"
 	"github.com/countersign/countersign/internal/devserver/devservertest"
@@ -195,6 +196,37 @@ func TestStopAndRestartOnTheSameFile(t *testing.T) {
 		found, err := c.CountWorkflow(t.Context(), &workflowservice.CountWorkflowExecutionsRequest{Query: "CountersignWaiting = 2"})
 		return err == nil && found.Count == 1
 	}, patience, 20*time.Millisecond)
+}
+
+// TestListsOfManyAreCheap: a list reads nothing else from the store for each of its
+// rows, of which there are thousands in an old file; the server takes 2,000 reads a
+// second (frontend.persistenceMaxQPS) and refuses what comes then.
+func TestListsOfManyAreCheap(t *testing.T) {
+	t.Parallel()
+	const many, lists = 300, 20
+	liveness := temporal.NewSearchAttributeKeyKeyword("CountersignLiveness")
+	s, err := devserver.Start(t.Context(), devserver.Options{
+		InMemory: true, SearchAttributes: map[string]enumspb.IndexedValueType{liveness.GetName(): liveness.GetValueType()},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Stop() })
+	c := dial(t, s.Address())
+	for i := range many {
+		_, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+			ID: fmt.Sprint("many-", i), TaskQueue: queue, TypedSearchAttributes: temporal.NewSearchAttributes(liveness.ValueSet("idle")),
+		}, counting, 1)
+		require.NoError(t, err)
+	}
+	list := func() (int, error) {
+		found, err := c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: "CountersignLiveness = 'idle'"})
+		return len(found.GetExecutions()), err
+	}
+	require.Eventually(t, func() bool { n, err := list(); return err == nil && n == many }, patience, 200*time.Millisecond)
+	g, _ := errgroup.WithContext(t.Context())
+	for range lists {
+		g.Go(func() error { _, err := list(); return err })
+	}
+	require.NoError(t, g.Wait())
 }
 
 func TestTakenPort(t *testing.T) {

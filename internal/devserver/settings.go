@@ -22,8 +22,6 @@ func dynamicSettings(o Options) dynamicconfig.StaticClient {
 		dynamicconfig.MatchingEnableFairness.Key():              one(true),
 		// Lists in the chat and the tests' polling ask more than ten times a second.
 		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): one(200),
-		// An attribute that cmd/worker has just added can be used at once.
-		dynamicconfig.ForceSearchAttributesCacheRefreshOnRead.Key(): one(true),
 		// The server's own workers (schedules, batch jobs, worker versions) for each
 		// namespace are not used by default, and each holds pollers.
 		dynamicconfig.WorkerPerNamespaceWorkerCount.Key(): one(0),

@@ -119,17 +119,17 @@ func createFile(path string) error {
 	return nil
 }
 
-// addSearchAttributes registers those of want that namespace lacks: a file made
-// by an older version of the program.
+// addSearchAttributes registers those of want that namespace lacks, and says whether
+// there were any: in a file made by an older version of the program.
 func addSearchAttributes(
 	ctx context.Context, c client.Client, namespace string, want map[string]enumspb.IndexedValueType,
-) error {
+) (added bool, err error) {
 	if len(want) == 0 {
-		return nil
+		return false, nil
 	}
 	have, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	if err != nil {
-		return fmt.Errorf("listing search attributes of namespace %s: %w", namespace, err)
+		return false, fmt.Errorf("listing search attributes of namespace %s: %w", namespace, err)
 	}
 	missing := map[string]enumspb.IndexedValueType{}
 	for name, kind := range want {
@@ -138,13 +138,13 @@ func addSearchAttributes(
 		}
 	}
 	if len(missing) == 0 {
-		return nil
+		return false, nil
 	}
 	_, err = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
 		Namespace: namespace, SearchAttributes: missing,
 	})
 	if err != nil {
-		return fmt.Errorf("adding search attributes to namespace %s: %w", namespace, err)
+		return false, fmt.Errorf("adding search attributes to namespace %s: %w", namespace, err)
 	}
-	return nil
+	return true, nil
 }
