@@ -30,6 +30,9 @@ const (
 	// maxFailedQueries is how many attempts a session's refusal to answer is taken
 	// for a passing state, such as a worker of an older version.
 	maxFailedQueries = 20
+	// maxHopeless is how often a message is tried that is refused in every form. Then
+	// the session goes on without it: those behind it wait for it.
+	maxHopeless = 5
 	// heartbeatEvery is how often an activity says that it lives, and so how soon
 	// it learns that it is cancelled.
 	heartbeatEvery = time.Second
@@ -53,7 +56,7 @@ func (d *Delivery) OpenThread(ctx context.Context, in workflows.OpenThreadInput)
 	stop := beat(ctx, nil)
 	defer stop()
 	in.Title = d.Mask.Text(in.Title)
-	t, err := d.Poster.OpenThread(ctx, in)
+	t, err := d.openThread(ctx, in)
 	var refused *Error
 	if errors.Is(err, ErrThreadGone) && errors.As(err, &refused) && ctx.Err() == nil {
 		return t, temporal.NewNonRetryableApplicationError(refused.Text(), workflows.ErrTypeThreadGone, err)
@@ -62,6 +65,33 @@ func (d *Delivery) OpenThread(ctx context.Context, in workflows.OpenThreadInput)
 		return t, d.fail(ctx, "opening the thread", err)
 	}
 	return t, nil
+}
+
+// openThread opens a thread; one whose title cannot be rendered under a plain one.
+func (d *Delivery) openThread(ctx context.Context, in workflows.OpenThreadInput) (t workflows.Thread, err error) {
+	open := func() (err error) {
+		t, err = d.Poster.OpenThread(ctx, in)
+		return err
+	}
+	if err = caught(open); hopeless(err) {
+		d.Log.Error("A thread cannot be opened under its title; it gets a plain one", "key", in.Key, telemetry.KeyError, err)
+		in.Title = plainly(in.Title, plainLine)
+		err = caught(open)
+	}
+	return t, err
+}
+
+// write posts a message; put brings one to what it is to show. See [written].
+func (d *Delivery) write(ctx context.Context, c Content) (ref string, err error) {
+	err = written(d.Log, c, func(c Content) (err error) {
+		ref, err = d.Poster.Post(ctx, c)
+		return err
+	})
+	return ref, err
+}
+
+func (d *Delivery) put(ctx context.Context, ref string, c Content) error {
+	return written(d.Log, c, func(c Content) error { return d.Poster.Edit(ctx, ref, c) })
 }
 
 // ShowNotStarted says in a thread that was opened why no session runs there: where
@@ -79,9 +109,9 @@ func (d *Delivery) ShowNotStarted(ctx context.Context, in workflows.NotStartedIn
 	switch {
 	case err != nil:
 	case root != "":
-		err = d.Poster.Edit(ctx, root, c)
+		err = d.put(ctx, root, c)
 	default:
-		_, err = d.Poster.Post(ctx, c)
+		_, err = d.write(ctx, c)
 	}
 	if err != nil {
 		return d.fail(ctx, "saying that the session did not start", err)
@@ -104,7 +134,7 @@ func (d *Delivery) ShowEnded(ctx context.Context, t workflows.Thread) error {
 	c.View.Header, c.View.Buttons = &h, nil
 	found, err := d.Poster.Find(ctx, t, headerKey, time.Time{})
 	if err == nil && len(found) > 0 {
-		err = d.Poster.Edit(ctx, found[0].Ref, c)
+		err = d.put(ctx, found[0].Ref, c)
 	}
 	if err != nil && !errors.Is(err, ErrMessageGone) {
 		return fmt.Errorf("editing the header of %s: %w", t.WorkflowID(), err)
@@ -143,7 +173,7 @@ func (d *Delivery) PostMessage(ctx context.Context, in workflows.PostInput) (wor
 	if err := d.withFile(ctx, &c); err != nil {
 		return workflows.PostResult{}, d.fail(ctx, "reading message "+in.Key, err)
 	}
-	ref, err := d.Poster.Post(ctx, c)
+	ref, err := d.write(ctx, c)
 	if err != nil {
 		return workflows.PostResult{}, d.fail(ctx, "posting message "+in.Key, err)
 	}
@@ -289,7 +319,7 @@ func pause(ctx context.Context, d time.Duration) {
 // edit makes a message show c; one that somebody deleted is posted anew, unless that
 // has been done: by an attempt that nobody heard of, or by [Restore].
 func (d *Delivery) edit(ctx context.Context, ref string, c Content) (string, error) {
-	err := d.Poster.Edit(ctx, ref, c)
+	err := d.put(ctx, ref, c)
 	if !errors.Is(err, ErrMessageGone) {
 		return ref, err
 	}
@@ -300,12 +330,12 @@ func (d *Delivery) edit(ctx context.Context, ref string, c Content) (string, err
 		}
 		for _, f := range found {
 			if f.Ref != ref {
-				return f.Ref, d.Poster.Edit(ctx, f.Ref, c)
+				return f.Ref, d.put(ctx, f.Ref, c)
 			}
 		}
 	}
 	c.Again = true
-	return d.Poster.Post(ctx, c)
+	return d.write(ctx, c)
 }
 
 // refreshDelay grows by a third with each attempt.
@@ -376,7 +406,7 @@ func digestOf(c Content) string {
 }
 
 // fail turns an error into what Temporal does with it: retried, unless the
-// thread or message is gone for good.
+// thread or message is gone for good, or the message refused in every form.
 func (d *Delivery) fail(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
 		return ended(ctx)
@@ -390,6 +420,8 @@ func (d *Delivery) fail(ctx context.Context, doing string, err error) error {
 			temporal.ApplicationErrorOptions{NextRetryDelay: limited.RetryAfter, Cause: err})
 	case errors.Is(err, ErrThreadGone):
 		return temporal.NewNonRetryableApplicationError(doing, workflows.ErrTypeThreadGone, err)
+	case hopeless(err) && activity.GetInfo(ctx).Attempt >= maxHopeless:
+		return temporal.NewNonRetryableApplicationError(doing, workflows.ErrTypeRefused, err)
 	case errors.Is(err, workflows.ErrNoSession), errors.As(err, &query) && activity.GetInfo(ctx).Attempt >= maxFailedQueries:
 		return temporal.NewNonRetryableApplicationError(doing, workflows.ErrTypeNotFound, err)
 	case errors.As(err, &unanswered):

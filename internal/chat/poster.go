@@ -65,7 +65,7 @@ type Limits struct {
 
 // Poster writes to one platform. Its methods are called concurrently, and each
 // may be called again for the same message by another process. Errors are
-// [ErrThreadGone], [ErrMessageGone], [*RateLimitedError], or transient.
+// [ErrThreadGone], [ErrMessageGone], [ErrRefused], [*RateLimitedError], or transient.
 type Poster interface {
 	// OpenThread posts the root of a new session's thread under in.Key, unless
 	// it is there, and returns the thread with its ID. Where a person's message

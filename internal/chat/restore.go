@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type Restore struct {
 	Views    Views
 	// Mask takes secrets out of what is posted; nil knows their shapes only.
 	Mask *mask.Masker
+	Log  *slog.Logger
 }
 
 // Cards looks for the cards of a thread's requests and posts those that are gone. It
@@ -60,7 +62,12 @@ func (r Restore) Cards(ctx context.Context, t workflows.Thread) (posted int, err
 		if v.Approval == nil || v.Approval.State != workflows.ApprovalPending {
 			continue // decided meanwhile: the session's own edit shows it
 		}
-		if _, err := r.Poster.Post(ctx, masked(r.Mask, Content{WorkflowID: id, Thread: t, View: v, Again: true})); err != nil {
+		c := masked(r.Mask, Content{WorkflowID: id, Thread: t, View: v, Again: true})
+		err = written(r.Log, c, func(c Content) error {
+			_, err := r.Poster.Post(ctx, c)
+			return err
+		})
+		if err != nil {
 			return posted, fmt.Errorf("posting message %s again: %w", key, err)
 		}
 		posted++

@@ -148,6 +148,8 @@ const (
 	ErrTypeConflict = "Conflict"
 	// ErrTypeNotFound: the workflow asked for is not known.
 	ErrTypeNotFound = "NotFound"
+	// ErrTypeRefused: the chat service takes a message in no form.
+	ErrTypeRefused = "Refused"
 )
 
 // Search attributes that make sessions findable from the Web UI and by list.

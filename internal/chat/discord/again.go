@@ -54,7 +54,7 @@ func (a *App) restoreCards(ctx context.Context, thread string) error {
 	if err != nil || !place.isThread() {
 		return err
 	}
-	r := chat.Restore{Poster: &poster{app: a}, Sessions: a.dep.Sessions, Views: a.dep.Views, Mask: a.dep.Mask}
+	r := chat.Restore{Poster: &poster{app: a}, Sessions: a.dep.Sessions, Views: a.dep.Views, Mask: a.dep.Mask, Log: a.log}
 	n, err := r.Cards(ctx, a.thread(place.Guild, place.Parent, thread))
 	if n > 0 {
 		a.log.Info("Cards that were deleted were posted again", telemetry.KeyThreadID, thread, "cards", n)

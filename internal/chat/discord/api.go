@@ -358,6 +358,18 @@ func status(err error) int {
 
 func is(err error, codes ...int) bool { return slices.Contains(codes, code(err)) && code(err) != 0 }
 
+// refusals are what Discord says of a message that it does not take whatever happens:
+// of its form, its length, or what it says (Opcodes and Status Codes, JSON Error
+// Codes). The library has no names for the two last ones: automatic moderation and
+// the filter of harmful links.
+func refusals() []int {
+	return []int{
+		discordgo.ErrCodeInvalidFormBody, discordgo.ErrCodeCannotSendEmptyMessage, discordgo.ErrCodeTheRequestBodyContainsInvalidJSON,
+		discordgo.ErrCodeRequestEntityTooLarge, discordgo.ErrCodeFileUploadedExceedsTheMaximumSize,
+		discordgo.ErrCodeExplicitContentCannotBeSentToTheDesiredRecipients, 200000, 240000,
+	}
+}
+
 // mapped turns Discord's error into what a [chat.Poster] returns. A permission
 // that is missing may be given, so it is waited for, slowly: refused calls count
 // towards a ban.
@@ -369,6 +381,8 @@ func mapped(err error) error {
 		return fmt.Errorf("%w: %w", chat.ErrThreadGone, err)
 	case is(err, discordgo.ErrCodeUnknownMessage):
 		return fmt.Errorf("%w: %w", chat.ErrMessageGone, err)
+	case is(err, refusals()...), status(err) == http.StatusRequestEntityTooLarge:
+		return fmt.Errorf("%w: %w", chat.ErrRefused, err)
 	case status(err) == http.StatusForbidden, status(err) == http.StatusUnauthorized:
 		return &chat.RateLimitedError{RetryAfter: deniedRetryAfter, Err: err}
 	}

@@ -219,9 +219,7 @@ func (d *drawing) approval(a workflows.ApprovalView) (string, []component) {
 	text := strings.Join(append(append(before, fence(command)), after...), "\n")
 	buttons := d.c.View.Buttons
 	if !whole || !a.Displayable {
-		buttons = slices.DeleteFunc(slices.Clone(buttons), func(b workflows.Button) bool {
-			return b.ID == workflows.ButtonApprove || b.ID == workflows.ButtonGrant
-		})
+		buttons = slices.DeleteFunc(slices.Clone(buttons), func(b workflows.Button) bool { return approves(b.ID) })
 	}
 	at := ref{Approval: a.ID, Key: d.c.View.Key, Version: d.c.View.Version, Digest: short(a.Digest)}
 	if a.UnknownRun { // where its output is

@@ -219,20 +219,46 @@ func (p *poster) postPart(ctx context.Context, t workflows.Thread, in, key strin
 	id, err := p.create(ctx, t, in, key, n, m, files)
 	if is(err, discordgo.ErrCodeInvalidFormBody) {
 		p.app.log.Error("Discord refuses a message's form; it is sent as plain text", telemetry.KeyError, err, "key", key)
-		m.Content = simple(m.Content)
+		m.Content, m.Components = simple(m.Content, m.Components)
 		id, err = p.create(ctx, t, in, key, n, m, files)
 	}
 	return id, err
 }
 
 // simple is a text without form, and short, for when Discord refuses it as it is:
-// the buttons stay, which nothing can take the place of.
-func simple(content string) string {
+// the buttons stay, which nothing can take the place of. Where the text is cut there
+// is none that approves it.
+func simple(content string, rows []component) (string, []component) {
 	text, sign, _ := strings.Cut(content, string(markSign))
 	if sign != "" {
 		sign = string(markSign) + sign
 	}
-	return fence(cut(strings.ReplaceAll(text, "```", ""), maxContent/2)) + sign
+	text = strings.TrimSpace(strings.ReplaceAll(text, "```", ""))
+	short := cut(text, maxContent/2)
+	if short != text {
+		rows = withoutApproving(rows)
+	}
+	return fence(short) + sign, rows
+}
+
+// withoutApproving are rows of buttons without those that approve a request.
+func withoutApproving(rows []component) []component {
+	out := []component{}
+	for _, row := range rows {
+		row.Components = slices.DeleteFunc(slices.Clone(row.Components), func(c component) bool {
+			r, ok := decodeRef(c.CustomID)
+			return ok && approves(r.Button)
+		})
+		if len(row.Components) > 0 {
+			out = append(out, row)
+		}
+	}
+	return out
+}
+
+// approves reports the buttons that approve what a card shows.
+func approves(button string) bool {
+	return button == workflows.ButtonApprove || button == workflows.ButtonGrant
 }
 
 // create makes one message.
@@ -337,7 +363,7 @@ func (p *poster) update(ctx context.Context, t workflows.Thread, ref string, e e
 	err := p.app.api.call(ctx, http.MethodPatch, path, e, nil)
 	if is(err, discordgo.ErrCodeInvalidFormBody) {
 		p.app.log.Error("Discord refuses an edit's form; it is sent as plain text", telemetry.KeyError, err)
-		e.Content = simple(e.Content)
+		e.Content, e.Components = simple(e.Content, e.Components)
 		err = p.app.api.call(ctx, http.MethodPatch, path, e, nil)
 	}
 	if is(err, discordgo.ErrCodePerformedOperationOnArchivedThread) {

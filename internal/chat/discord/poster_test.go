@@ -1,11 +1,13 @@
 package discord
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/countersign/countersign/internal/chat"
 	"github.com/countersign/countersign/internal/chat/chattest"
 	"github.com/countersign/countersign/internal/chat/chattest/discordfake"
 	"github.com/countersign/countersign/internal/workflows"
@@ -85,4 +87,36 @@ func TestMark(t *testing.T) {
 	require.False(t, ok)
 	_, ok = readMark(unmarked("text" + markOf("header", 0, 1).String()))
 	require.False(t, ok, "nothing from outside is a mark")
+}
+
+// TestWhatDiscordRefusesForGoodSaysSo: also what it refuses because of what it says.
+func TestWhatDiscordRefusesForGoodSaysSo(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true})
+	s := w.session()
+	for code, status := range map[int]int{50035: 400, 50006: 400, 40005: 413, 200000: 400, 240000: 403} {
+		f := discordfake.Failure{Status: status, Code: code}
+		if code == 50035 {
+			f.Times = 2 // also as plain text
+		}
+		w.fake.Fail("POST /channels/{channel}/messages", f)
+		_, err := w.app.Poster().Post(t.Context(), note(s, "notice-1", "hello"))
+		require.ErrorIs(t, err, chat.ErrRefused, code)
+	}
+}
+
+// TestTheSimpleFormOfALongCommandApprovesNothing: it does not show all of it.
+func TestTheSimpleFormOfALongCommandApprovesNothing(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true})
+	s := w.session()
+	for n, want := range map[int]bool{100: true, 1200: false} {
+		w.fake.Fail("POST /channels/{channel}/messages", discordfake.Failure{Status: 400, Code: 50035})
+		id := w.approval(s, func(v *workflows.MessageView) {
+			v.Key, v.Approval.Command.Text = fmt.Sprint("approval-", n), strings.Repeat("x", n)
+		})
+		m, _ := w.fake.Message(s.ID, id)
+		require.Equal(t, want, strings.Contains(string(m.Components), "Approve once"))
+		require.Contains(t, string(m.Components), "Review")
+	}
 }

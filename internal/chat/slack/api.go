@@ -313,6 +313,19 @@ func messageGone() []string {
 	return []string{"message_not_found", "cant_update_message", "edit_window_closed"}
 }
 
+// refusals are what Slack says of a message that it does not take whatever happens:
+// of its form and its length (docs.slack.dev/reference/methods/chat.postMessage and
+// chat.update).
+func refusals() []string {
+	return append(forms(), "no_text", "invalid_arguments", "invalid_array_arg", "invalid_form_data", "invalid_metadata_format",
+		"invalid_metadata_schema", "metadata_too_large", "too_many_attachments", "block_mismatch")
+}
+
+// forms are those after which a message may be taken in a simpler form.
+func forms() []string {
+	return []string{"invalid_blocks", "invalid_blocks_format", "msg_too_long", "msg_blocks_too_long", "markdown_text_conflict"}
+}
+
 // mapped turns Slack's error into what a [chat.Poster] returns. Everything that
 // is not known to be final is transient: also not_in_channel and its like, because a
 // bot that was removed may be invited again, and then nothing is missing. That is
@@ -332,6 +345,8 @@ func mapped(err error) error {
 		return fmt.Errorf("%w: %w", chat.ErrThreadGone, err)
 	case slices.Contains(messageGone(), c):
 		return fmt.Errorf("%w: %w", chat.ErrMessageGone, err)
+	case slices.Contains(refusals(), c):
+		return fmt.Errorf("%w: %w", chat.ErrRefused, detail(err))
 	}
 	return detail(err)
 }

@@ -137,7 +137,7 @@ func (a *App) deleted(ctx context.Context, e besideEvent) {
 // restore posts a thread's cards again that wait for a decision and are gone.
 func (a *App) restore(ctx context.Context, t workflows.Thread) {
 	a.restores.Do(t.Channel+"/"+t.ID, func() {
-		r := chat.Restore{Poster: &poster{app: a}, Sessions: a.dep.Sessions, Views: a.dep.Views, Mask: a.dep.Mask}
+		r := chat.Restore{Poster: &poster{app: a}, Sessions: a.dep.Sessions, Views: a.dep.Views, Mask: a.dep.Mask, Log: a.log}
 		n, err := r.Cards(ctx, t)
 		if n > 0 {
 			a.log.Info("Cards that were deleted were posted again", telemetry.KeyChannelID, t.Channel, telemetry.KeyThreadID, t.ID, "cards", n)

@@ -113,11 +113,14 @@ func mrkdwn(pieces []piece, n int, pings bool) string {
 	var b strings.Builder
 	for _, p := range pieces {
 		switch {
+		case p.text != "" && n <= 0:
+			b.WriteString("…")
+			return b.String()
 		case p.text != "":
-			t := cut(p.text, max(n, 1))
+			t := cut(p.text, n)
 			n -= length(t)
 			b.WriteString(escape(t))
-			if n <= 0 {
+			if t != p.text {
 				return b.String()
 			}
 		case p.mark.user != "" && pings:

@@ -367,26 +367,32 @@ func (r rendered) options() []slack.MsgOption {
 }
 
 // simple is the message without its blocks' form, for when Slack refuses them:
-// the text, and the buttons, which nothing can take the place of.
+// the text, and the buttons, which nothing can take the place of. Where the text is
+// cut there is none that approves it.
 func (r rendered) simple() rendered {
 	text := cut(r.text, maxSection)
 	blocks := []slack.Block{slack.NewSectionBlock(slack.NewTextBlockObject(slack.PlainTextType, cut(unescape(text), maxSection), false, false), nil, nil)}
 	for _, b := range r.blocks {
-		if a, ok := b.(*slack.ActionBlock); ok {
-			blocks = append(blocks, a)
+		a, ok := b.(*slack.ActionBlock)
+		if !ok {
+			continue
+		}
+		buttons := a.Elements.ElementSet
+		if strings.HasSuffix(text, "…") {
+			buttons = slices.DeleteFunc(slices.Clone(buttons), func(e slack.BlockElement) bool {
+				b, ok := e.(*slack.ButtonBlockElement)
+				return ok && approves(b.ActionID)
+			})
+		}
+		if len(buttons) > 0 {
+			blocks = append(blocks, slack.NewActionBlock(a.BlockID, buttons...))
 		}
 	}
 	return rendered{text: text, blocks: blocks}
 }
 
 // tooMuch reports that Slack refused a message's form, not the message.
-func tooMuch(err error) bool {
-	switch code(err) {
-	case "invalid_blocks", "invalid_blocks_format", "msg_too_long", "msg_blocks_too_long", "markdown_text_conflict":
-		return true
-	}
-	return false
-}
+func tooMuch(err error) bool { return slices.Contains(forms(), code(err)) }
 
 // Edit makes a message show c.
 func (p *poster) Edit(ctx context.Context, ref string, c chat.Content) error {

@@ -225,6 +225,38 @@ func TestRefusedBlocksAreSentAsText(t *testing.T) {
 	require.Equal(t, []string{"Approve once", "Review…", "Deny…"}, labels(m.Blocks))
 }
 
+// TestWhatSlackRefusesForGoodSaysSo: neither the form nor the text is taken, so the
+// same would be refused for ever.
+func TestWhatSlackRefusesForGoodSaysSo(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true})
+	thread := w.session()
+	for _, code := range []string{"invalid_blocks", "msg_too_long", "no_text"} {
+		w.fake.Fail("chat.postMessage", slackfake.Failure{Code: code, Times: 2})
+		_, err := w.app.Poster().Post(t.Context(), answerOf(thread, "x"))
+		require.ErrorIs(t, err, chat.ErrRefused, code)
+		w.fake.Fail("chat.update", slackfake.Failure{Code: code, Times: 2})
+		require.ErrorIs(t, w.app.Poster().Edit(t.Context(), "1.000001", answerOf(thread, "x")), chat.ErrRefused, code)
+		if code == "no_text" { // no form helps: it was asked once
+			_, _ = w.app.Poster().Post(t.Context(), answerOf(thread, "x"))
+			_ = w.app.Poster().Edit(t.Context(), "1.000001", answerOf(thread, "x"))
+		}
+	}
+}
+
+// TestTheSimpleFormOfALongCommandApprovesNothing: it does not show all of it.
+func TestTheSimpleFormOfALongCommandApprovesNothing(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true})
+	thread := w.session()
+	for _, command := range []string{strings.Repeat("x", 2900), strings.Repeat("<", 900)} {
+		w.fake.Fail("chat.postMessage", slackfake.Failure{Code: "invalid_blocks"})
+		ts := w.approval(thread, func(v *workflows.MessageView) { v.Approval.Command.Text = command })
+		m, _ := w.fake.Message(general, ts)
+		require.Equal(t, []string{"Review…", "Deny…"}, labels(m.Blocks))
+	}
+}
+
 func TestApproversArePingedOnce(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{still: true, before: func(w *world) {

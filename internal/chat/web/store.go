@@ -128,6 +128,7 @@ func (s *store) tx(ctx context.Context, f func(*sql.Tx) error) error {
 	if err != nil {
 		return full(err)
 	}
+	defer func() { _ = tx.Rollback() }() // done, unless f panicked
 	if err := f(tx); err != nil {
 		return full(errors.Join(err, ignoreDone(tx.Rollback())))
 	}
