@@ -69,6 +69,10 @@ func TestDetails(t *testing.T) {
 	}
 	w.shows(grace, 4, 1)
 	for _, o := range w.fake.Views(grace)[1:3] {
+		w.until("it is filled", func() bool {
+			v, _ := w.fake.View(o.ID)
+			return strings.Contains(blockText(v.Blocks), "the last 18000 characters of")
+		})
 		_, err = w.fake.PressIn(o.ID, actionShare)
 		require.NoError(t, err)
 		w.until("it is posted", func() bool {

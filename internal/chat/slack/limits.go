@@ -108,6 +108,8 @@ const (
 	// overlap is how much further back than the last byte of a connection the
 	// back-fill reads.
 	overlap = 10 * time.Second
+	// lasted is how long a connection must last to be renewed without a pause.
+	lasted = 5 * time.Second
 	// uninvitedRetry is the time between two tries to write where the bot is no member
 	// any more, invitedBack how long a private channel that it does not see is taken for
 	// one that it was removed from, not for one that is gone: Slack says the same.

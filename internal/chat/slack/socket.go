@@ -156,8 +156,9 @@ func (a *App) hold(ctx context.Context, s *socket, work chan struct{}) error {
 }
 
 // connection runs one client of slack-go, which renews its connection itself. It ends
-// with the first attempt to connect that fails: slack-go would go on ever more slowly,
-// up to a try in five minutes. Its watchdog counts Slack's pings; ours, below it, every
+// with the first attempt to connect that fails, for slack-go would go on ever more
+// slowly, up to a try in five minutes; and with a connection that did not last, for
+// slack-go would open the next one at once. Its watchdog counts Slack's pings; ours, below it, every
 // byte: a connection whose other end has gone is noticed by the one that looks first.
 // It reports whether it ever was connected.
 func (a *App) connection(ctx context.Context, s *socket, again bool, work chan struct{}) (was bool, err error) {
@@ -182,6 +183,7 @@ func (a *App) connection(ctx context.Context, s *socket, again bool, work chan s
 	done := make(chan error, 1)
 	go func() { done <- client.RunContext(ctx) }()
 	var conn *watched
+	var opened time.Time
 	for {
 		select {
 		case err := <-done:
@@ -193,6 +195,9 @@ func (a *App) connection(ctx context.Context, s *socket, again bool, work chan s
 				if s.hears(conn); s.open {
 					a.lost(s, errRenewed)
 				}
+				if conn != nil && time.Since(opened) < lasted {
+					return was, errSoon
+				}
 				conn = nil
 			case socketmode.EventTypeConnectionError:
 				if failed, ok := e.Data.(*slack.ConnectionErrorEvent); ok {
@@ -200,7 +205,7 @@ func (a *App) connection(ctx context.Context, s *socket, again bool, work chan s
 				}
 			case socketmode.EventTypeConnected:
 				a.connected(ctx, s, again || was)
-				was, conn = true, dialled.Load()
+				was, conn, opened = true, dialled.Load(), time.Now()
 			}
 			a.event(ctx, client, e, work)
 		}
@@ -209,6 +214,9 @@ func (a *App) connection(ctx context.Context, s *socket, again bool, work chan s
 
 // errRenewed: the connection ended, by Slack's wish or not, and another one is opened.
 var errRenewed = errors.New("the connection ended")
+
+// errSoon is what an app is told with that has too many connections, for one.
+var errSoon = errors.New("the connection ended soon after it was opened; has the app more than ten of them?")
 
 // hears takes note of what a connection that has ended heard last.
 func (s *socket) hears(c *watched) {
@@ -261,8 +269,6 @@ func (a *App) open(e socketmode.Event) (envelope, bool) {
 		return env, true
 	case socketmode.EventTypeErrorWriteFailed:
 		a.log.Warn("Acknowledgement was not sent; Slack repeats the event")
-	case socketmode.EventTypeIncomingError:
-		a.log.Warn("Connection to Slack failed", "event", string(e.Type))
 	}
 	return envelope{}, false
 }

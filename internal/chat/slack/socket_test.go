@@ -1,7 +1,9 @@
 package slack
 
 import (
+	"context"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -307,4 +309,34 @@ func TestABackfillThatFailsIsDoneAgain(t *testing.T) {
 	w.until("the message is found", func() bool { return len(w.sessions.Asked("SendMessage")) > 0 })
 	w.filled()
 	require.Len(t, w.sessions.Asked("SendMessage"), 1)
+}
+
+// TestTooManyConnections: Slack ends the connections of an app that has ten already at
+// once. The adapter opens others ever more slowly, and is heard when there is room.
+func TestTooManyConnections(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{still: true})
+	var others []*App
+	for range 5 {
+		app, err := Connect(t.Context(), w.app.cfg, w.app.dep)
+		require.NoError(t, err)
+		others = append(others, app)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for _, app := range others {
+		wg.Go(func() { _ = app.Run(ctx) }) // it ends with its context
+	}
+	w.until("ten connections", func() bool { return w.fake.Opened() == 10 })
+	began := time.Now()
+	done := make(chan error, 1)
+	run, stop := context.WithCancel(t.Context())
+	go func() { done <- w.app.Run(run) }()
+	require.Eventually(t, func() bool { return time.Since(began) > 4*time.Second }, time.Minute, 50*time.Millisecond)
+	require.LessOrEqual(t, w.fake.Opened(), 10+2*int(time.Since(began)/time.Second+2))
+	cancel()
+	wg.Wait()
+	w.until("its own connections", func() bool { return w.fake.Connections() == 2 })
+	stop()
+	require.NoError(t, <-done)
 }
