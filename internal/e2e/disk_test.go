@@ -74,14 +74,8 @@ func TestFullDisk(t *testing.T) {
 func TestFullDiskOfTheEngine(t *testing.T) {
 	t.Parallel()
 	d, engine := dockerDev(t)
-	volumes := engine.Volumes()
-	smallDisk(t, volumes)
+	smallDisk(t, engine.Volumes())
 	d.up(t)
 	fullDisk(t, d, "The Docker sandbox has no room left: the engine's disk is full, or the sandbox is out of processes or memory. "+
-		"Free some space on the engine, or stop what runs in the sandbox.", func(thread) string {
-		found, err := filepath.Glob(filepath.Join(volumes, "*-workspace", "_data"))
-		require.NoError(t, err)
-		require.Len(t, found, 1)
-		return found[0]
-	})
+		"Free some space on the engine, or stop what runs in the sandbox.", func(thread) string { return engineWorkspace(t, engine) })
 }

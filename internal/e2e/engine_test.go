@@ -2,6 +2,8 @@ package e2e_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,6 +34,15 @@ func dockerDev(t testing.TB, args ...string) (*dev, *dockertest.Engine) {
 		"COUNTERSIGN_SANDBOX_TIMEOUT_SHELL=1h",
 	}
 	return d, e
+}
+
+// engineWorkspace is where this machine has the workspace of the engine's only session.
+func engineWorkspace(t testing.TB, e *dockertest.Engine) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(e.Volumes(), "*-workspace", "_data"))
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	return found[0]
 }
 
 // A Docker engine that is killed under a command, and while one waits for an
@@ -83,7 +94,7 @@ func TestEngineHangs(t *testing.T) {
 	d, engine := dockerDev(t)
 	d.up(t)
 	ada := d.as("ada")
-	id := ada.opens(t, "`echo begun; echo begun >> log; sleep 45; echo ended >> log; echo ended`")
+	id := ada.opens(t, "`echo begun; echo begun >> log; until [ -e go ]; do echo x >> beats; sleep 0.2; done; echo ended >> log; echo ended`")
 	th := ada.seesIn(t, 2*within, id, "the command runs", func(th thread) bool { return over(1)(th) || command(th.calls(1)).State == "running" })
 	await(t, within, "it has begun", func() (string, bool) {
 		out := ada.output(t, command(th.calls(1)).ID, "stdout", 0)
@@ -94,8 +105,17 @@ func TestEngineHangs(t *testing.T) {
 	ada.sees(t, id, "the thread says it", func(th thread) bool {
 		return th.said(silent + " The session and its files are safe. It goes on by itself when that is over; Stop ends the turn.")
 	})
+	workspace := engineWorkspace(t, engine)
+	beats := func() int64 {
+		info, err := os.Stat(filepath.Join(workspace, "beats"))
+		require.NoError(t, err)
+		return info.Size()
+	}
+	was := beats()
+	await(t, within, "the command goes on", func() (int64, bool) { n := beats(); return n, n > was })
 	require.NoError(t, engine.Resume())
 	ada.sees(t, id, "the thread says that it is back", func(th thread) bool { return th.said("The sandbox answers again; the turn goes on.") })
+	require.NoError(t, os.WriteFile(filepath.Join(workspace, "go"), nil, 0o644))
 	th = ada.seesIn(t, 2*within, id, "the turn ends", answered(1))
 	c := command(th.calls(1))
 	ran(t, c)
