@@ -55,7 +55,7 @@ func (s *standing) lost(level slog.Level, err error) {
 	case s.since.IsZero():
 		s.since, s.said = now, now
 	case !s.loud && now.Sub(s.since) >= loudAfter:
-		level, text = slog.LevelError, s.name+" is away: nothing is received from it. It is tried again at least once a minute until it is back, and what is missed is read then"
+		level, text = slog.LevelError, s.name+" is away: nothing is received from it. It is tried again until it is back, and what was missed is read then"
 		s.loud, s.said = true, now
 	case now.Sub(s.said) >= sayAgain:
 		level, text = slog.LevelWarn, s.name+" is still away"
@@ -84,8 +84,8 @@ func (s *standing) sayRefused() {
 	level, text := slog.LevelDebug, s.name+" still refuses this bot"
 	switch {
 	case s.told == nil || s.told.Error() != s.refused.Error():
-		level, text = slog.LevelError, s.name+" refuses this bot and is not served until that is mended; other chat services are. It is asked again every few minutes, "+
-			"but another token takes another start of the bot; “bot doctor” says whether it is mended"
+		level, text = slog.LevelError, s.name+" refuses this bot and is not served until that is mended; other chat services are. "+
+			"It is asked again every few minutes, but another token takes another start of the bot; “bot doctor” says whether it is mended"
 		s.loud, s.said, s.told = true, now, s.refused
 	case now.Sub(s.said) >= sayAgain:
 		level, s.said = slog.LevelWarn, now
