@@ -108,7 +108,7 @@ func (s *session) Change(ctx context.Context, changes []sandbox.Change) error {
 		Cmd: append([]string{"sh", "-c", change, "change"}, args...),
 	})
 	if err != nil {
-		return s.b.gone(doing, err)
+		return s.gone(doing, err)
 	}
 	switch code {
 	case 0:

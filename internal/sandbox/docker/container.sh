@@ -375,6 +375,23 @@ running() {
 	exit 0
 }
 
+# strays prints the commands that run in another container on these volumes: their
+# pipes have a reader. It is asked where none runs in this one.
+strays() {
+	waiting=
+	for record in "$execs"/*; do
+		run=$record/run
+		[ -p "$run/e" ] && ! recorded || continue
+		(: >"$run/e" && echo "${record##*/}") &
+		waiting="$waiting $!"
+	done
+	[ -n "$waiting" ] || exit 0
+	sleep 2
+	kill $waiting 2>/dev/null
+	wait
+	exit 0
+}
+
 # needed prints what a stop of the container would end or lose: commands, files in
 # memory.
 needed() {

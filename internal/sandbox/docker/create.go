@@ -262,32 +262,9 @@ func (b *Backend) tryAdopt(ctx context.Context, name, set string, spec sandbox.S
 	if err != nil {
 		return nil, err
 	}
-	labels := b.labels(name, spec)
-	labels[labelSet] = set
-	labels[labelMade] = strconv.FormatInt(time.Now().Unix(), 10)
-	s, err := b.createContainer(ctx, img, name, set, labels, spec)
-	if err != nil {
-		if errdefs.IsConflict(err) {
-			return nil, nil // being made by somebody else at this moment
-		}
-		return nil, err
+	s, err := b.anew(ctx, img, name, set, spec, func() error { return nil })
+	if s != nil {
+		b.cfg.Log.InfoContext(ctx, "A sandbox's container was gone and has been made anew on its volumes", "container", name)
 	}
-	if err = s.start(ctx); err == nil {
-		err = s.greet(ctx, false)
-	}
-	named := false
-	if err == nil {
-		named, err = s.hello(ctx, false)
-	}
-	if err == nil && named {
-		if err = b.place(ctx, s); err == nil {
-			b.cfg.Log.InfoContext(ctx, "A sandbox's container was gone and has been made anew on its volumes", "container", name)
-			return s, nil
-		}
-	}
-	s.hangUp()
-	if rerr := b.removeContainer(context.WithoutCancel(ctx), s.id); err == nil {
-		err = rerr
-	}
-	return nil, err
+	return s, err
 }

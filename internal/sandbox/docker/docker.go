@@ -188,6 +188,7 @@ const (
 	labelMade       = "countersign.made" // when, in Unix seconds
 	labelImage      = "countersign.image"
 	labelMaker      = "countersign.maker" // the process that made it
+	labelAnew       = "countersign.anew"  // the process that made it on volumes that were there
 )
 
 // nameOf is a sandbox's container: readable, and distinct by its hash.
@@ -233,17 +234,20 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Session,
 		return nil, err
 	}
 	defer done()
-	s, ok := b.opened(name)
-	if ok {
-		if err = s.check(ctx); err == nil {
-			return s, s.network.allow(spec.Network, b.cfg.Log)
+	before, ok := b.opened(name)
+	if ok && !before.down.Load() {
+		if err = before.check(ctx); err == nil {
+			return before, before.network.allow(spec.Network, b.cfg.Log)
 		} else if !errors.Is(err, sandbox.ErrGone) {
 			return nil, err
 		}
 	}
-	s, err = b.open(ctx, name, spec)
+	s, err := b.open(ctx, name, spec)
 	if err != nil {
 		return nil, err
+	}
+	if ok {
+		before.hangUp()
 	}
 	if err := s.network.allow(spec.Network, b.cfg.Log); err != nil {
 		s.hangUp()
@@ -319,9 +323,12 @@ func (b *Backend) resume(ctx context.Context, name, id string, spec sandbox.Spec
 	if err == nil {
 		err = s.thawAll(ctx)
 	}
-	if err != nil {
-		s.hangUp()
-		return nil, err
+	if err == nil {
+		return s, nil
 	}
-	return s, nil
+	s.hangUp()
+	if errors.Is(err, errNoStart) {
+		return b.renew(ctx, s, err)
+	}
+	return nil, err
 }

@@ -123,7 +123,7 @@ func (s *session) WriteFile(ctx context.Context, p string, data []byte) error {
 			octal(path.Clean(dir)), octal(file), ".countersign-" + random(), strconv.Itoa(len(data)), strconv.FormatUint(uint64(mode), 8)},
 	})
 	if err != nil {
-		return s.b.gone("writing "+at.Resolved, err)
+		return s.gone("writing "+at.Resolved, err)
 	}
 	switch code {
 	case 0:

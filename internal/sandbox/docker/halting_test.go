@@ -35,6 +35,16 @@ type slowStop struct {
 // newSlowStop returns one before the engine at host, and its own address.
 func newSlowStop(t *testing.T, host string) (*slowStop, string) {
 	t.Helper()
+	s := &slowStop{Handler: toEngine(t, host), held: make(chan struct{}), released: make(chan struct{}), done: make(chan struct{})}
+	s.release = sync.OnceFunc(func() { close(s.released) })
+	address := serveEngine(t, http.HandlerFunc(s.serve))
+	t.Cleanup(s.release)
+	return s, address
+}
+
+// toEngine passes requests on to the engine at host.
+func toEngine(t *testing.T, host string) http.Handler {
+	t.Helper()
 	u, err := client.ParseHostURL(newClient(t, host).DaemonHost())
 	require.NoError(t, err)
 	p := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "engine"})
@@ -42,15 +52,18 @@ func newSlowStop(t *testing.T, host string) (*slowStop, string) {
 	p.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, u.Scheme, u.Host)
 	}}
-	s := &slowStop{Handler: p, held: make(chan struct{}), released: make(chan struct{}), done: make(chan struct{})}
-	s.release = sync.OnceFunc(func() { close(s.released) })
-	server := httptest.NewServer(http.HandlerFunc(s.serve))
+	return p
+}
+
+// serveEngine returns the address of an engine that h stands for.
+func serveEngine(t *testing.T, h http.Handler) string {
+	t.Helper()
+	server := httptest.NewServer(h)
 	t.Cleanup(func() {
-		s.release()
 		server.CloseClientConnections()
 		server.Close()
 	})
-	return s, "tcp://" + server.Listener.Addr().String()
+	return "tcp://" + server.Listener.Addr().String()
 }
 
 func (s *slowStop) serve(w http.ResponseWriter, r *http.Request) {

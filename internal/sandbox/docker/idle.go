@@ -193,12 +193,12 @@ func (s *session) halt(ctx context.Context) error {
 	seconds := 2
 	err := s.b.api.ContainerStop(ctx, s.id, container.StopOptions{Timeout: &seconds})
 	if err != nil && !errdefs.IsNotModified(err) && !errdefs.IsNotFound(err) {
-		return s.b.gone("releasing the sandbox", err)
+		return s.gone("releasing the sandbox", err)
 	}
 	s.b.mu.Lock()
 	delete(s.b.halting, s.name)
 	s.b.mu.Unlock()
-	return s.b.gone("releasing the sandbox", err)
+	return s.gone("releasing the sandbox", err)
 }
 
 // settle makes sure that no stop is under way any more with which the engine did not
@@ -234,7 +234,7 @@ func (s *session) busy(ctx context.Context, doing string) (bool, error) {
 	case errdefs.IsConflict(err): // paused by somebody
 		return true, nil
 	default:
-		return false, s.b.unanswered(doing, err)
+		return false, s.unanswered(doing, err)
 	}
 	defer a.close()
 	data, _, err := s.b.answer(ctx, a, new(bytes.Buffer), request("needed"), answerLimit)

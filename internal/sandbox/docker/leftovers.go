@@ -39,9 +39,9 @@ func boxOf(c container.Summary) (Box, bool) {
 }
 
 // Sweep removes what other processes of this installation have left half made, and
-// what this one could not remove while the engine was away. It must not run while another process makes sandboxes for the same owner. A
-// container that was being made anew on the volumes of a whole sandbox is not
-// touched.
+// what this one could not remove while the engine was away. It must not run while
+// another process makes sandboxes for the same owner. The volumes of a whole sandbox,
+// on which a container was being made anew, stay.
 func (b *Backend) Sweep(ctx context.Context) error {
 	list, err := b.own(ctx)
 	if err != nil {
@@ -51,6 +51,10 @@ func (b *Backend) Sweep(ctx context.Context) error {
 		half := len(c.Names) > 0 && strings.Contains(c.Names[0], newMark)
 		if maker := c.Labels[labelMaker]; half && maker != "" && maker != b.maker {
 			b.discard(ctx, c.Labels[labelSandbox], c.Labels[labelSet])
+		} else if maker := c.Labels[labelAnew]; half && maker != "" && maker != b.maker {
+			if err := b.removeContainer(ctx, c.ID); err != nil {
+				return err
+			}
 		}
 	}
 	b.mu.Lock()

@@ -129,7 +129,7 @@ func (s *session) connectNetwork(ctx context.Context) error {
 		Cmd: append(have.command(insideForwarder), egress.Verb, "stdio", "-"),
 	})
 	if err != nil {
-		return s.b.unanswered(doing, err)
+		return s.unanswered(doing, err)
 	}
 	return s.serveForwarder(ctx, proxy, conn, exec)
 }

@@ -52,6 +52,9 @@ type session struct {
 
 	closing sync.Mutex
 	closed  atomic.Bool // released or destroyed: the container is not started again
+	// down: the engine could not start the container the last time. The next Open may put
+	// another in its place.
+	down atomic.Bool
 }
 
 var _ sandbox.Session = (*session)(nil)
@@ -77,7 +80,7 @@ func (s *session) greet(ctx context.Context, named bool) error {
 	}
 	c, err := s.b.api.ContainerInspect(ctx, s.id)
 	if err != nil {
-		return s.b.gone("looking at the sandbox", err)
+		return s.gone("looking at the sandbox", err)
 	}
 	s.imageEnv = imageEnv(c.Config.Env)
 	return nil
@@ -274,7 +277,7 @@ func (s *session) connect(ctx context.Context, doing string) (*agent, error) {
 		case errors.Is(err, errNoShell):
 			return nil, s.lacks("no sh")
 		case tries == 3 || !errdefs.IsConflict(err) && !s.stopped(ctx):
-			return nil, s.b.unanswered(doing, err)
+			return nil, s.unanswered(doing, err)
 		}
 		// It is not running, or it is paused.
 		if err := s.start(ctx); err != nil {
@@ -291,8 +294,8 @@ func (s *session) stopped(ctx context.Context) bool {
 
 // unanswered is for an exec that the engine could not start: the container may
 // be out of processes or memory.
-func (b *Backend) unanswered(doing string, err error) error {
-	if err = b.gone(doing, err); errors.Is(err, sandbox.ErrGone) || errors.Is(err, sandbox.ErrUnavailable) {
+func (s *session) unanswered(doing string, err error) error {
+	if err = s.gone(doing, err); errors.Is(err, sandbox.ErrGone) || errors.Is(err, sandbox.ErrUnavailable) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
@@ -304,7 +307,7 @@ func unusable(image, why string) error {
 
 func (s *session) closedError(ctx context.Context, doing string) error {
 	if _, err := s.b.api.ContainerInspect(ctx, s.id); err != nil {
-		return s.b.gone(doing, err)
+		return s.gone(doing, err)
 	}
 	return fmt.Errorf("%s: the sandbox was released", doing)
 }
@@ -314,35 +317,55 @@ func (s *session) start(ctx context.Context) error {
 	c, err := s.b.api.ContainerInspect(ctx, s.id)
 	switch {
 	case err != nil:
-		return s.b.gone("looking at the sandbox", err)
+		return s.gone("looking at the sandbox", err)
 	case c.State.Paused:
-		err = s.b.api.ContainerUnpause(ctx, s.id)
+		return s.gone("starting the sandbox", unlessConflict(s.b.api.ContainerUnpause(ctx, s.id)))
+	case c.State.Dead:
+		err = sandbox.Unavailable("The Docker engine has half removed the sandbox's container.", fmt.Errorf("starting the sandbox: %w", errNoStart))
 	case !c.State.Running && c.State.ExitCode == codeNotFound:
 		return unusable(s.image, "it has no sleep")
 	case !c.State.Running:
-		err = s.b.api.ContainerStart(ctx, s.id)
+		err = s.startError(unlessConflict(s.b.api.ContainerStart(ctx, s.id)))
 	}
-	if err == nil || errdefs.IsConflict(err) {
+	s.down.Store(errors.Is(err, errNoStart))
+	return err
+}
+
+// unlessConflict is the error of a call after which the container is, or is about to be,
+// as somebody else has it.
+func unlessConflict(err error) error {
+	if errdefs.IsConflict(err) {
 		return nil
 	}
-	return s.b.startError(err)
+	return err
 }
 
 // startError says what people can do about a container that does not start.
-func (b *Backend) startError(err error) error {
-	text := err.Error()
-	switch {
-	case strings.Contains(text, "docker-init"):
+func (s *session) startError(err error) error {
+	if err != nil && strings.Contains(err.Error(), "docker-init") {
 		return sandbox.Refuse("The Docker engine has no docker-init program; install it (Debian's package is called tini).")
 	}
-	return b.gone("starting the sandbox", err)
+	failed := s.gone("starting the sandbox", err)
+	if errdefs.IsInternal(err) || errdefs.IsUnknown(err) {
+		return fmt.Errorf("%w: %w", errNoStart, failed)
+	}
+	return failed
+}
+
+// gone is [Backend.gone] for this container. Once it did not start, another may have
+// taken its place, which is for Open to find out.
+func (s *session) gone(doing string, err error) error {
+	if errdefs.IsNotFound(err) && s.down.Load() {
+		return sandbox.Unavailable("The sandbox's container is made anew.", fmt.Errorf("%s: %w", doing, err))
+	}
+	return s.b.gone(doing, err)
 }
 
 // check tells whether the sandbox is still there.
 func (s *session) check(ctx context.Context) error {
 	_, err := s.b.api.ContainerInspect(ctx, s.id)
 	if err != nil {
-		err = s.b.gone("looking for the sandbox", err)
+		err = s.gone("looking for the sandbox", err)
 		if errors.Is(err, sandbox.ErrGone) {
 			s.forget()
 		}
@@ -387,7 +410,7 @@ func (s *session) Release(ctx context.Context) error {
 func (s *session) endAll(ctx context.Context) error {
 	c, err := s.b.api.ContainerInspect(ctx, s.id)
 	if err != nil {
-		return s.b.gone("looking at the sandbox", err)
+		return s.gone("looking at the sandbox", err)
 	}
 	if !c.State.Running {
 		return nil

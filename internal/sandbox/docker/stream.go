@@ -154,7 +154,7 @@ func (s *session) force(ctx context.Context, id string) error {
 	s.stuck.Store(nil) // whatever it was that did not answer is over
 	err := s.b.api.ContainerKill(ctx, s.id, "KILL")
 	if err != nil && !errdefs.IsConflict(err) {
-		return s.b.gone("ending a command", err)
+		return s.gone("ending a command", err)
 	}
 	_, err = s.ask(ctx, "ending a command", "settle", id, "cancelled")
 	return err

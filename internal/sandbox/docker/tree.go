@@ -303,7 +303,7 @@ func (s *session) Read(ctx context.Context, names []string, each func(string, in
 		AttachStdin: true, AttachStdout: true, AttachStderr: true, Cmd: []string{"sh", "-c", pack},
 	})
 	if err != nil {
-		return s.b.gone(doing, err)
+		return s.gone(doing, err)
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, conn.Close)
@@ -333,7 +333,7 @@ func (s *session) packed(ctx context.Context, exec string, out *frames) error {
 	e, err := s.b.api.ContainerExecInspect(ctx, exec)
 	switch {
 	case err != nil:
-		return s.b.gone(doing, err)
+		return s.gone(doing, err)
 	case e.Running:
 		return fmt.Errorf("%s: %w: the connection has ended", doing, sandbox.ErrUnavailable)
 	case e.ExitCode == codeNotFound:
