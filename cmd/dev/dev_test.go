@@ -208,13 +208,24 @@ func (silent) Info(string, ...any)  {}
 func (silent) Warn(string, ...any)  {}
 func (silent) Error(string, ...any) {}
 
+// workerBinary is cmd/worker: from the directory that COUNTERSIGN_E2E_BIN names, else
+// built.
+func workerBinary(t *testing.T) string {
+	t.Helper()
+	if dir := os.Getenv("COUNTERSIGN_E2E_BIN"); dir != "" {
+		return filepath.Join(dir, "worker")
+	}
+	binary := filepath.Join(t.TempDir(), "worker")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../worker").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return binary
+}
+
 // A worker of its own on the data directory finds the server, outlives a
 // SIGKILL of cmd/dev, and keeps a second one out.
 func TestWorkerOfItsOwn(t *testing.T) {
 	t.Parallel()
-	binary := filepath.Join(t.TempDir(), "worker")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../worker").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	binary := workerBinary(t)
 	dir := filepath.Join(t.TempDir(), "data")
 	p, published := startDev(t, dir, "--without", "worker")
 	require.Zero(t, pollers(t, published.TemporalAddress, workflows.TaskQueueReasoning))
