@@ -76,7 +76,8 @@ func TestDrain(t *testing.T) {
 
 	f.will(shell("c1", "echo begun >> log; until [ -e go ]; do sleep 0.1; done; echo ended >> log"), gives(text("the command has ended")))
 	runs := ada.opens(t, "run it")
-	th := ada.sees(t, runs, "the command runs", running(1))
+	// Where its files are is asked for when no bot can tell.
+	th := ada.sees(t, runs, "the command runs", func(th thread) bool { return running(1)(th) && th.WorkspacePath != "" })
 	await(t, within, "it has begun", func() (string, bool) { s := th.inWorkspace(t, "log"); return s, s != "" })
 
 	f.will(shell("c2", "sh s.sh"), gives(text("the request was approved")))
