@@ -368,10 +368,11 @@ status() {
 }
 
 # reserve makes the files that how the exec ends is written to, so that it can be
-# where the command has filled the disk: what is written over takes no room.
+# where the command has filled the disk: what is written over takes no room. Whoever
+# made the record may have done so, who can say that there is none.
 reserve() {
-	echo '126   ' >"$run/code"
-	printf '%80s\n' '' >"$run/room"
+	[ -s "$run/code" ] || echo '126   ' >"$run/code"
+	[ -s "$run/room" ] || printf '%80s\n' '' >"$run/room"
 }
 
 # coded writes down exit code $1.

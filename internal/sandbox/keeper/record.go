@@ -20,8 +20,7 @@ func (o Order) take() bool {
 		return false
 	}
 	_ = lock.Close()
-	_ = put(room, strings.Repeat(" ", 80)+"\n")
-	return put("run/own", "") == nil && put("run/self", identity("self")) == nil
+	return put(room, strings.Repeat(" ", 80)+"\n") == nil && put("run/own", "") == nil && put("run/self", identity("self")) == nil
 }
 
 // room is a file that how the exec ends is written to where the command has filled the

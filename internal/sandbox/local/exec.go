@@ -140,7 +140,9 @@ func (s *session) publish(id string, j job) error {
 	if err != nil {
 		return err
 	}
-	for name, content := range map[string][]byte{"job.json": data, "stdout": nil, "stderr": nil} {
+	files := harness.Reserved()
+	files["job.json"], files["stdout"], files["stderr"] = data, nil, nil
+	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(temp, name), content, 0o600); err != nil {
 			return s.storeError("making an exec's record", err)
 		}
