@@ -101,7 +101,7 @@ func (d *Delivery) ShowNotStarted(ctx context.Context, in workflows.NotStartedIn
 	defer stop()
 	c := masked(d.Mask, Content{
 		WorkflowID: in.Thread.WorkflowID(), Thread: in.Thread,
-		View: workflows.MessageView{Key: headerKey, Kind: workflows.KindHeader, Version: 1, Header: &workflows.HeaderView{
+		View: workflows.MessageView{Key: workflows.HeaderKey, Kind: workflows.KindHeader, Version: 1, Header: &workflows.HeaderView{
 			Title: in.Title, By: in.By, Liveness: workflows.LivenessDestroyed, NotStarted: true, Notice: in.Text,
 		}},
 	})
@@ -118,32 +118,6 @@ func (d *Delivery) ShowNotStarted(ctx context.Context, in workflows.NotStartedIn
 	}
 	return nil
 }
-
-// ShowEnded says in the header of a session that runs no more that it does not: its
-// workflow, which brings the thread up to date, was ended from outside.
-func (d *Delivery) ShowEnded(ctx context.Context, t workflows.Thread) error {
-	c, err := d.content(ctx, t.WorkflowID(), t, headerKey)
-	if err != nil {
-		return fmt.Errorf("reading the header of %s: %w", t.WorkflowID(), err)
-	}
-	if c.View.Header == nil || c.View.Header.Liveness == workflows.LivenessDestroyed {
-		return nil
-	}
-	h := *c.View.Header
-	h.Liveness, h.Waiting = workflows.LivenessDestroyed, 0
-	c.View.Header, c.View.Buttons = &h, nil
-	found, err := d.Poster.Find(ctx, t, headerKey, time.Time{})
-	if err == nil && len(found) > 0 {
-		err = d.put(ctx, found[0].Ref, c)
-	}
-	if err != nil && !errors.Is(err, ErrMessageGone) {
-		return fmt.Errorf("editing the header of %s: %w", t.WorkflowID(), err)
-	}
-	return nil
-}
-
-// headerKey is the key of a session's header.
-const headerKey = "header"
 
 // PostMessage posts one message, once: a retry looks for the key first, and an
 // attempt that may have raced another looks again and deletes the extra copy.
@@ -283,7 +257,7 @@ func (d *Delivery) EditMessage(ctx context.Context, in workflows.EditInput) (wor
 	}
 	digest := digestOf(c)
 	if digest != last.get().Digest {
-		if in.Ref, err = d.edit(ctx, in.Ref, c); err != nil {
+		if in.Ref, err = d.edit(ctx, in, c); err != nil {
 			return workflows.PostResult{}, d.fail(ctx, "editing message "+in.Key, err)
 		}
 		last.set(shown{Digest: digest, Ref: in.Ref})
@@ -317,25 +291,44 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // edit makes a message show c; one that somebody deleted is posted anew, unless that
-// has been done: by an attempt that nobody heard of, or by [Restore].
-func (d *Delivery) edit(ctx context.Context, ref string, c Content) (string, error) {
-	err := d.put(ctx, ref, c)
+// has been done: by an attempt that nobody heard of, or by [Restore]. Nothing is posted
+// for a session that is over.
+func (d *Delivery) edit(ctx context.Context, in workflows.EditInput, c Content) (string, error) {
+	if in.Ref == "" {
+		return d.editPosted(ctx, in.First, c)
+	}
+	err := d.put(ctx, in.Ref, c)
 	if !errors.Is(err, ErrMessageGone) {
-		return ref, err
+		return in.Ref, err
 	}
 	if dated, ok := d.Poster.(Dated); ok {
-		found, err := d.Poster.Find(ctx, c.Thread, c.View.Key, dated.PostedAt(ref))
+		found, err := d.Poster.Find(ctx, c.Thread, c.View.Key, dated.PostedAt(in.Ref))
 		if err != nil {
-			return ref, err
+			return in.Ref, err
 		}
 		for _, f := range found {
-			if f.Ref != ref {
+			if f.Ref != in.Ref {
 				return f.Ref, d.put(ctx, f.Ref, c)
 			}
 		}
 	}
+	if c.View.Over {
+		return in.Ref, nil
+	}
 	c.Again = true
 	return d.write(ctx, c)
+}
+
+// editPosted edits a message if it was posted since the given time.
+func (d *Delivery) editPosted(ctx context.Context, since time.Time, c Content) (string, error) {
+	found, err := d.Poster.Find(ctx, c.Thread, c.View.Key, since)
+	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	if err := d.put(ctx, found[0].Ref, c); !errors.Is(err, ErrMessageGone) {
+		return found[0].Ref, err
+	}
+	return "", nil
 }
 
 // refreshDelay grows by a third with each attempt.

@@ -237,13 +237,20 @@ func (s Style) ApprovalOutcome(a workflows.ApprovalView) string {
 	case workflows.ApprovalDenied:
 		return s.denied(a)
 	case workflows.ApprovalExpired:
-		return fmt.Sprintf("⌛ Nobody decided by %s: not run.", s.Clock(a.ExpiresAt))
+		return "⌛ " + s.nobodyDecided(a) + ": not run."
 	case workflows.ApprovalWithdrawn:
 		return s.withdrawn(a)
 	case workflows.ApprovalChanged:
 		return "⊘ What was to be run has changed since: not run. A new request follows if it is still wanted."
 	}
 	return ""
+}
+
+func (s Style) nobodyDecided(a workflows.ApprovalView) string {
+	if a.CutShort {
+		return "Nobody had decided when the session was ended from outside at " + s.Clock(a.DecidedAt)
+	}
+	return "Nobody decided by " + s.Clock(a.ExpiresAt)
 }
 
 func (s Style) approved(a workflows.ApprovalView) string {
@@ -348,7 +355,7 @@ func (s Style) unknownOutcome(a workflows.ApprovalView) string {
 	case workflows.ApprovalApproved:
 		return fmt.Sprintf("✓ Run again%s at %s", s.by(a, workflows.VerdictApprove), s.Clock(a.DecidedAt))
 	case workflows.ApprovalExpired:
-		return fmt.Sprintf("⌛ Nobody decided by %s: left as it is.", s.Clock(a.ExpiresAt))
+		return "⌛ " + s.nobodyDecided(a) + ": left as it is."
 	}
 	return fmt.Sprintf("⊘ Left as it is%s at %s.", s.by(a, workflows.VerdictDeny, workflows.VerdictWithdraw), s.Clock(a.DecidedAt))
 }

@@ -63,6 +63,9 @@ func TestHeaderGolden(t *testing.T) {
 		change(&h)
 		texts = append(texts, [2]string{name, plain.Header(h)})
 	}
+	add("ended from outside", func(h *workflows.HeaderView) {
+		*h = h.CutShort(workflows.CutShort{WorkflowID: "agent/web/main/17", How: "was terminated", At: at("15:40:00")})
+	})
 	add("active", func(*workflows.HeaderView) {})
 	add("waiting", func(h *workflows.HeaderView) { h.Liveness, h.Waiting = workflows.LivenessWaiting, 2 })
 	add("paused", func(h *workflows.HeaderView) { h.Liveness = workflows.LivenessPaused })
@@ -95,6 +98,9 @@ func TestTurnGolden(t *testing.T) {
 		change(&v)
 		texts = append(texts, [2]string{name, plain.Turn(v)})
 	}
+	add("ended from outside", func(v *workflows.TurnView) {
+		*v = v.CutShort(workflows.CutShort{How: "was terminated", At: at("15:40:00")})
+	})
 	add("working", func(*workflows.TurnView) {})
 	add("working, nothing yet, messages queued", func(v *workflows.TurnView) { v.Calls, v.Queued = nil, 2 })
 	add("the model thinks", func(v *workflows.TurnView) {
@@ -233,6 +239,9 @@ func TestApprovalGolden(t *testing.T) {
 		a.Votes = []workflows.Vote{vote(grace, workflows.VerdictDeny, "15:07:00", "")}
 	})
 	add("expired", func(a *workflows.ApprovalView) { a.State, a.DecidedAt = workflows.ApprovalExpired, at("16:05:00") })
+	add("ended from outside", func(a *workflows.ApprovalView) {
+		a.State, a.DecidedAt, a.CutShort = workflows.ApprovalExpired, at("15:40:00"), true
+	})
 	add("changed", func(a *workflows.ApprovalView) { a.State, a.DecidedAt = workflows.ApprovalChanged, at("15:07:00") })
 	add("withdrawn", func(a *workflows.ApprovalView) {
 		a.State, a.DecidedAt = workflows.ApprovalWithdrawn, at("15:07:00")

@@ -263,25 +263,12 @@ func (c *Client) list(ctx context.Context, managerID string, l workflows.ListSes
 
 // TurnState answers what a session is doing. One whose workflow was ended from outside,
 // or failed, does nothing any more, whatever it was at.
-func (c *Client) TurnState(ctx context.Context, workflowID string) (st workflows.TurnState, err error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	res, err := c.temporal.QueryWorkflowWithOptions(ctx, &client.QueryWorkflowWithOptionsRequest{
-		WorkflowID: workflowID, QueryType: workflows.QueryTurnState,
-		QueryRejectCondition: enumspb.QUERY_REJECT_CONDITION_NOT_COMPLETED_CLEANLY,
-	})
-	switch {
-	case err != nil:
-		return st, translate("querying "+workflows.QueryTurnState, err)
-	case res.QueryRejected == nil:
-		return st, translate("querying "+workflows.QueryTurnState, res.QueryResult.Get(&st))
+func (c *Client) TurnState(ctx context.Context, workflowID string) (workflows.TurnState, error) {
+	st, end, err := queryEnd[workflows.TurnState](ctx, c, workflowID, workflows.QueryTurnState)
+	if err == nil && end.How != "" {
+		st.Turn, st.Approvals, st.Queued = nil, nil, 0
+		st.Header = st.Header.CutShort(end.cutShort(workflowID))
 	}
-	st, err = query[workflows.TurnState](ctx, c, workflowID, workflows.QueryTurnState)
-	if !closed(res.QueryRejected.GetStatus()) {
-		return st, err // a run that has just gone over into the next one
-	}
-	st.Turn, st.Approvals, st.Queued = nil, nil, 0
-	st.Header.Liveness, st.Header.Waiting = workflows.LivenessDestroyed, 0
 	return st, err
 }
 
@@ -290,9 +277,21 @@ func (c *Client) History(ctx context.Context, workflowID string) (workflows.Hist
 	return query[workflows.History](ctx, c, workflowID, workflows.QueryHistory)
 }
 
-// Message answers what a message of the thread should show now.
+// Message answers what a message of the thread should show now. Where the session's
+// workflow was ended from outside, or failed, nothing in it goes on; of one that can not
+// say what it was, the manager knows enough for the header.
 func (c *Client) Message(ctx context.Context, workflowID, key string) (workflows.MessageView, error) {
-	return query[workflows.MessageView](ctx, c, workflowID, workflows.QueryMessage, key)
+	v, end, err := queryEnd[workflows.MessageView](ctx, c, workflowID, workflows.QueryMessage, key)
+	if end.How == "" {
+		return v, err
+	}
+	if key == workflows.HeaderKey && lost(err, end, time.Now()) {
+		v, err = c.headerOf(ctx, workflowID)
+	}
+	if err != nil {
+		return v, err
+	}
+	return v.CutShort(end.cutShort(workflowID)), nil
 }
 
 // ToolCall answers where a running tool call's output is.
@@ -302,7 +301,12 @@ func (c *Client) ToolCall(ctx context.Context, workflowID, callID string) (workf
 
 // TurnTrail answers where the record of a turn is.
 func (c *Client) TurnTrail(ctx context.Context, workflowID string, turn int) (workflows.TurnTrail, error) {
-	return query[workflows.TurnTrail](ctx, c, workflowID, workflows.QueryTurnTrail, turn)
+	trail, end, err := queryEnd[workflows.TurnTrail](ctx, c, workflowID, workflows.QueryTurnTrail, turn)
+	if err == nil && end.How != "" && trail.Running != nil {
+		card := trail.Running.CutShort(end.cutShort(workflowID))
+		trail.Running = &card
+	}
+	return trail, err
 }
 
 // Boundary answers a session's content at its last turn's end.
@@ -312,6 +316,28 @@ func (c *Client) Boundary(ctx context.Context, workflowID string) (workflows.Bou
 
 func query[R any](ctx context.Context, c *Client, workflowID, name string, args ...any) (R, error) {
 	return queryWithin[R](ctx, c, answerWithin, workflowID, name, args...)
+}
+
+// queryEnd queries a session, and says how it was cut short, where it was.
+func queryEnd[R any](ctx context.Context, c *Client, workflowID, name string, args ...any) (res R, end Moment, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	first, err := c.temporal.QueryWorkflowWithOptions(ctx, &client.QueryWorkflowWithOptionsRequest{
+		WorkflowID: workflowID, QueryType: name, Args: args, QueryRejectCondition: enumspb.QUERY_REJECT_CONDITION_NOT_COMPLETED_CLEANLY,
+	})
+	switch {
+	case err != nil:
+		return res, end, translate("querying "+name, err)
+	case first.QueryRejected == nil:
+		return res, end, translate("querying "+name, first.QueryResult.Get(&res))
+	case closed(first.QueryRejected.GetStatus()):
+		if end, err = c.Moment(ctx, workflowID); err != nil {
+			return res, end, err
+		}
+	default: // a run that has just gone over into the next one
+	}
+	res, err = query[R](ctx, c, workflowID, name, args...)
+	return res, end, err
 }
 
 func queryWithin[R any](ctx context.Context, c *Client, within time.Duration, workflowID, name string, args ...any) (R, error) {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/client"
 
 	"github.com/countersign/countersign/internal/blob"
 	"github.com/countersign/countersign/internal/workflows"
@@ -127,6 +129,71 @@ func (c *Client) TellEnded(ctx context.Context, workflowID string) (bool, error)
 	return err == nil, err
 }
 
+// ShowEnded has the thread of a session that was ended from outside say so, once for
+// each such end: its workflow, which brings the thread up to date, does not any more.
+func (c *Client) ShowEnded(ctx context.Context, workflowID string) error {
+	m, err := c.Moment(ctx, workflowID)
+	if errors.Is(err, workflows.ErrNoSession) || err == nil && m.How == "" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	id := workflows.EndedID(workflowID, m.Run)
+	if _, err := c.Moment(ctx, id); !errors.Is(err, workflows.ErrNoSession) {
+		return err // it is seen to
+	}
+	in, err := c.standing(ctx, workflowID, m)
+	if err != nil || len(in.Messages) == 0 {
+		return err
+	}
+	_, err = c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID: id, TaskQueue: workflows.TaskQueueReasoning, WorkflowTaskTimeout: workflows.TaskTimeout,
+		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+	}, workflows.WorkflowTypeEnded, in)
+	return translate("starting "+id, err)
+}
+
+// standing asks a session which messages of its thread are wrong now. Where it can not
+// say, the header is.
+func (c *Client) standing(ctx context.Context, workflowID string, m Moment) (workflows.EndedInput, error) {
+	in, err := query[workflows.EndedInput](ctx, c, workflowID, workflows.QueryStanding)
+	if !lost(err, m, time.Now()) {
+		return in, err
+	}
+	thread, err := workflows.ParseWorkflowID(workflowID)
+	if err != nil {
+		return in, nil // not a session's
+	}
+	row, err := c.row(ctx, thread.ManagerID(), workflowID)
+	if row == nil || err != nil {
+		return in, err
+	}
+	return workflows.EndedInput{Thread: row.Thread, Messages: []workflows.Standing{{Key: workflows.HeaderKey, First: row.StartedAt}}}, nil
+}
+
+// headerOf is a session's header as far as its manager knows it.
+func (c *Client) headerOf(ctx context.Context, workflowID string) (v workflows.MessageView, err error) {
+	thread, err := workflows.ParseWorkflowID(workflowID)
+	if err != nil {
+		return v, err
+	}
+	row, err := c.row(ctx, thread.ManagerID(), workflowID)
+	if err != nil {
+		return v, err
+	}
+	if row == nil {
+		return v, fmt.Errorf("%s has no session %s: %w", thread.ManagerID(), workflowID, workflows.ErrNoSession)
+	}
+	return workflows.MessageView{Key: workflows.HeaderKey, Kind: workflows.KindHeader, Version: 1, Header: &workflows.HeaderView{
+		Title: row.Title, Backend: row.Backend, Workspace: row.Workspace, Model: row.Model, By: row.By, Parent: row.Parent,
+	}}, nil
+}
+
+func (m Moment) cutShort(workflowID string) workflows.CutShort {
+	return workflows.CutShort{WorkflowID: workflowID, How: m.How, At: m.ClosedAt}
+}
+
 // Destroyed reports whether a session's manager knows it as one that is over, also when
 // Temporal does not have it any more.
 func (c *Client) Destroyed(ctx context.Context, workflowID string) (bool, error) {
@@ -139,11 +206,13 @@ func (c *Client) Destroyed(ctx context.Context, workflowID string) (bool, error)
 }
 
 // lost reports that what a session knew can not be learned from it any more: Temporal
-// does not have it, its history does not fit the workers' code, or nobody has answered
-// for as long as a destroyed session's files are kept.
+// does not have it, its run was ended before any worker had seen it, its history does
+// not fit the workers' code, or nobody has answered for as long as a destroyed session's
+// files are kept.
 func lost(err error, m Moment, now time.Time) bool {
 	var failed *serviceerror.QueryFailed
-	return errors.Is(err, workflows.ErrNoSession) || errors.As(err, &failed) ||
+	var unseen *serviceerror.WorkflowNotReady
+	return errors.Is(err, workflows.ErrNoSession) || errors.As(err, &failed) || m.Closed && errors.As(err, &unseen) ||
 		err != nil && m.Closed && now.After(m.ClosedAt.Add(workflows.KeepFor))
 }
 

@@ -18,6 +18,11 @@ type Moment struct {
 	// ended its workflow, at ClosedAt by the server's clock.
 	Closed   bool
 	ClosedAt time.Time
+	// Run is the ID of the newest run.
+	Run string
+	// How it was cut short, such as "was terminated"; empty where it runs, or has ended
+	// by itself.
+	How string
 }
 
 // Moment answers how far a session has come; of one that Temporal does not know, or
@@ -33,14 +38,18 @@ func (c *Client) Moment(ctx context.Context, workflowID string) (Moment, error) 
 	return Moment{
 		At:     fmt.Sprintf("%s/%d", info.GetExecution().GetRunId(), info.GetHistoryLength()),
 		Closed: closed(info.GetStatus()), ClosedAt: info.GetCloseTime().AsTime(),
+		Run: info.GetExecution().GetRunId(), How: cutShort[info.GetStatus()],
 	}, nil
 }
 
+// cutShort says how a workflow has ended that did not end by itself.
+var cutShort = map[enumspb.WorkflowExecutionStatus]string{
+	enumspb.WORKFLOW_EXECUTION_STATUS_FAILED:     "failed",
+	enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:   "was cancelled",
+	enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED: "was terminated",
+	enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:  "timed out",
+}
+
 func closed(status enumspb.WorkflowExecutionStatus) bool {
-	switch status {
-	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED,
-		enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
-		return true
-	}
-	return false
+	return status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED || cutShort[status] != ""
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	querypb "go.temporal.io/api/query/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -30,11 +31,12 @@ type told struct {
 	run    string
 	events int64
 	needs  workflows.Needs
-	// silent does not answer in time; broken cannot.
-	silent, broken bool
-	status         enumspb.WorkflowExecutionStatus
-	closed         time.Time
-	boundary       workflows.Boundary
+	// silent does not answer in time; broken cannot, nor can one that no worker has seen.
+	silent, broken, unseen bool
+	status                 enumspb.WorkflowExecutionStatus
+	closed                 time.Time
+	boundary               workflows.Boundary
+	standing               workflows.EndedInput
 }
 
 // telling is a Temporal that knows sessions and one manager, and nothing else.
@@ -46,6 +48,27 @@ type telling struct {
 	sessions map[string]*told
 	asked    []string
 	signals  []workflows.UpdateSnapshotID
+	// seen are the ends that were seen to.
+	seen map[string]workflows.EndedInput
+}
+
+func (f *telling) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOptions, name any, args ...any) (client.WorkflowRun, error) {
+	if name != workflows.WorkflowTypeEnded || o.WorkflowIDReusePolicy != enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE {
+		return nil, serviceerror.NewInvalidArgument("not started")
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seen[o.ID] = args[0].(workflows.EndedInput)
+	return nil, nil
+}
+
+// QueryWorkflowWithOptions is asked about sessions that were cut short.
+func (f *telling) QueryWorkflowWithOptions(ctx context.Context, r *client.QueryWorkflowWithOptionsRequest) (*client.QueryWorkflowWithOptionsResponse, error) {
+	d, err := f.DescribeWorkflowExecution(ctx, r.WorkflowID, "")
+	if err != nil {
+		return nil, err
+	}
+	return &client.QueryWorkflowWithOptionsResponse{QueryRejected: &querypb.QueryRejected{Status: d.WorkflowExecutionInfo.Status}}, nil
 }
 
 func (f *telling) SignalWorkflow(_ context.Context, id, _, name string, arg any) error {
@@ -74,6 +97,9 @@ func (f *telling) DescribeWorkflowExecution(_ context.Context, id, _ string) (*w
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.sessions[id]
+	if _, ok := f.seen[id]; ok {
+		s = &told{run: "r1", status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}
+	}
 	if s == nil {
 		return nil, serviceerror.NewNotFound("no such workflow")
 	}
@@ -93,15 +119,14 @@ func (f *telling) QueryWorkflow(_ context.Context, id, _, name string, _ ...any)
 		switch {
 		case s == nil:
 			return nil, serviceerror.NewNotFound("no such workflow")
-		case s.broken || name != workflows.QueryNeeds && name != workflows.QuerySnapshot:
+		case s.unseen:
+			return nil, serviceerror.NewWorkflowNotReady("closed before a worker has seen it")
+		case s.broken || !slices.Contains([]string{workflows.QueryNeeds, workflows.QuerySnapshot, workflows.QueryStanding}, name):
 			return nil, serviceerror.NewQueryFailed("not answered: " + name)
 		case s.silent:
 			return nil, serviceerror.NewDeadlineExceeded("nobody answers")
 		}
-		answer = s.needs
-		if name == workflows.QuerySnapshot {
-			answer = s.boundary
-		}
+		answer = map[string]any{workflows.QueryNeeds: s.needs, workflows.QuerySnapshot: s.boundary, workflows.QueryStanding: s.standing}[name]
 	}
 	p, err := converter.GetDefaultDataConverter().ToPayloads(answer)
 	return client.NewValue(p), err

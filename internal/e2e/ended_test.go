@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -49,6 +50,9 @@ func TestTerminatedFromOutside(t *testing.T) {
 	th = ada.sees(t, id, "so does the thread", func(th thread) bool { return th.Liveness == "destroyed" })
 	require.Contains(t, th.byKey("header").Text, "■ destroyed")
 	require.Empty(t, th.byKey("header").Buttons)
+	th = ada.sees(t, id, "the turn does not go on", func(th thread) bool { return strings.Contains(th.byKey("turn-2").Text, "Could not go on") })
+	require.Contains(t, th.byKey("turn-2").Text, "outcome unknown")
+	require.NotContains(t, fmt.Sprint(th.byKey("turn-2").Buttons), "Stop")
 	r := ada.refusal(t, http.StatusConflict, http.MethodPost, "/threads/"+id+"/messages", map[string]string{"text": "`cat f`", "client_id": "late"})
 	require.Equal(t, "session_destroyed", r.Error.Code)
 

@@ -51,6 +51,9 @@ type EditInput struct {
 	// Gather is how long the first attempt waits before it reads the view: what
 	// changes until then is shown by this edit, too.
 	Gather time.Duration `json:"gather,omitempty"`
+	// First is set instead of Ref where it is not known whether the message was posted:
+	// it is looked for from then on, and left alone where it was not.
+	First time.Time `json:"first,omitzero"`
 }
 
 // ModelInput is one model call: what is new since Transcript.

@@ -93,7 +93,7 @@ func (a *Agent) Workflow(ctx workflow.Context, in AgentInput) error {
 		return err
 	}
 	if fresh {
-		s.show(MessageView{Key: "header", Kind: KindHeader, ReplyTo: s.st.Thread.ID})
+		s.show(MessageView{Key: HeaderKey, Kind: KindHeader, ReplyTo: s.st.Thread.ID})
 		if b := in.Request.From; b != nil {
 			s.notice(fromText(b))
 		}
@@ -431,7 +431,7 @@ func (s *session) tellManager(ctx workflow.Context, signal string, arg any) {
 
 // header brings the header's view up to date.
 func (s *session) header() {
-	p := s.post("header")
+	p := s.post(HeaderKey)
 	if p == nil {
 		return
 	}

@@ -79,7 +79,7 @@ func (s *session) end(ctx workflow.Context) error {
 	s.flush = true
 	s.notice(s.receipt(d.By, inv) + ended)
 	s.liveness(ctx)
-	if p := s.post("header"); p != nil {
+	if p := s.post(HeaderKey); p != nil {
 		p.View.Buttons = nil
 	}
 	s.tellManager(ctx, SignalUpdateSnapshotID, UpdateSnapshotID{Boundary: s.boundary(), Liveness: LivenessDestroyed, Destroyed: true})

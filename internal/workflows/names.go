@@ -5,6 +5,9 @@ package workflows
 const (
 	// WorkflowTypeAgent is one session: a thread and the workspace it owns.
 	WorkflowTypeAgent = "AgentWorkflow"
+	// WorkflowTypeEnded brings the thread of a session up to date whose workflow was
+	// ended from outside.
+	WorkflowTypeEnded = "EndedWorkflow"
 	// WorkflowTypeManager starts and lists the sessions of one team, guild or site.
 	WorkflowTypeManager = "SessionManagerWorkflow"
 
@@ -52,6 +55,9 @@ const (
 	QueryAuditHead = "get_audit_head"
 	// QueryNeeds answers what must not be removed from the blob store.
 	QueryNeeds = "get_needs"
+	// QueryStanding answers which messages of the thread show something that goes on:
+	// they are wrong once the workflow was ended from outside.
+	QueryStanding = "get_standing"
 )
 
 // Signals, updates and queries of SessionManagerWorkflow.

@@ -31,7 +31,7 @@ var record = flag.Bool("record", false, "write the histories of the scenarios to
 var recorded = []string{
 	"TestApprove", "TestDenyExpireForbid", "TestStop", "TestPauseAndDestroy", "TestForkWhileTheSourceRuns",
 	"TestChangedBeforeApproval", "TestSwitch", "TestSwitchToLessIsolation", "TestUnknownOutcomeAsks", "TestTurn", "TestBackground",
-	"TestHostLost",
+	"TestHostLost", "TestEnded",
 }
 
 const histories = "testdata/histories"
@@ -90,6 +90,7 @@ func TestReplay(t *testing.T) {
 		r := worker.NewWorkflowReplayer()
 		r.RegisterWorkflowWithOptions((&workflows.Agent{Settings: set}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
 		r.RegisterWorkflowWithOptions((&workflows.Manager{Settings: set}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeManager})
+		r.RegisterWorkflowWithOptions(workflows.Ended, workflow.RegisterOptions{Name: workflows.WorkflowTypeEnded})
 		for _, file := range files {
 			require.NoError(t, r.ReplayWorkflowHistory(nil, load(t, file)), file)
 		}

@@ -38,6 +38,7 @@ func (s *session) handlers(ctx workflow.Context) error {
 		workflow.SetQueryHandler(ctx, QueryToolCall, s.toolCall),
 		workflow.SetQueryHandler(ctx, QueryTurnTrail, s.turnTrail),
 		workflow.SetQueryHandler(ctx, QueryNeeds, s.needs),
+		workflow.SetQueryHandler(ctx, QueryStanding, s.standing),
 		workflow.SetQueryHandler(ctx, QueryAuditHead, func() (AuditHead, error) {
 			return AuditHead{Chain: s.st.Audit, Unwritten: len(s.st.Unwritten)}, nil
 		}),
@@ -155,7 +156,7 @@ func (s *session) setModel(ctx workflow.Context, m SetModel) (Outcome, error) {
 
 func (s *session) turnState() (TurnState, error) {
 	st := TurnState{WorkflowID: s.id, Queued: s.waiting(), Turns: s.st.Turns, Sandbox: s.st.Sandbox, StartedAt: s.st.StartedAt, Grants: s.st.Grants, Work: s.st.Work}
-	if p := s.post("header"); p != nil && p.View.Header != nil {
+	if p := s.post(HeaderKey); p != nil && p.View.Header != nil {
 		st.Header = *p.View.Header
 	}
 	if s.st.Turn != nil {

@@ -15,6 +15,9 @@ const (
 	KindNotice   = "notice"
 )
 
+// HeaderKey is the key of a session's header.
+const HeaderKey = "header"
+
 // Liveness of a session.
 const (
 	LivenessActive    = "active"
@@ -44,6 +47,9 @@ type MessageView struct {
 	// Thinking is true while a model call is under way, whose words the message
 	// shows as they come: it is followed like a running exec.
 	Thinking bool `json:"thinking,omitempty"`
+	// Over: the session was ended from outside. The message stays as it is, and is not
+	// posted again.
+	Over bool `json:"over,omitempty"`
 	// ReplyTo is the message ID this answers, where the platform can show that.
 	ReplyTo string `json:"reply_to,omitempty"`
 }
@@ -241,6 +247,9 @@ type ApprovalView struct {
 	DecidedAt   time.Time `json:"decided_at,omitzero"`
 	// DecidedBy ended the request, also where that was no vote on it: a stop.
 	DecidedBy *Actor `json:"decided_by,omitempty"`
+	// CutShort is set on an expired request whose session was ended from outside, at
+	// DecidedAt.
+	CutShort bool `json:"cut_short,omitempty"`
 	// Result is filled when an approved call has ended.
 	CallState  string        `json:"call_state,omitempty"`
 	ExitCode   *int          `json:"exit_code,omitempty"`

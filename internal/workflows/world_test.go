@@ -141,6 +141,7 @@ func newWorldOf(t *testing.T, forceCAN int, hostDeadAfter time.Duration) *world 
 	w.serve(workflows.TaskQueueReasoning, func(k worker.Worker) {
 		k.RegisterWorkflowWithOptions((&workflows.Agent{Settings: set, Here: hereOf{w}}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
 		k.RegisterWorkflowWithOptions((&workflows.Manager{Settings: set}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeManager})
+		k.RegisterWorkflowWithOptions(workflows.Ended, workflow.RegisterOptions{Name: workflows.WorkflowTypeEnded})
 		w.activity(k, workflows.ActivityCallModel, w.callModel)
 	})
 	w.serve(workflows.TaskQueueRecords, func(k worker.Worker) {

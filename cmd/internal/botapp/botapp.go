@@ -24,7 +24,6 @@ import (
 	"github.com/countersign/countersign/internal/config"
 	"github.com/countersign/countersign/internal/config/datadir"
 	"github.com/countersign/countersign/internal/control"
-	"github.com/countersign/countersign/internal/telemetry"
 	"github.com/countersign/countersign/internal/workflows"
 )
 
@@ -137,28 +136,12 @@ func (a *App) startWeb(run context.Context, sessions *control.Client) error {
 	if _, err := a.serve(thread.PostQueue(), webPolls, delivery); err != nil {
 		return errors.Join(err, a.web.Close())
 	}
-	a.run.Go(func() { a.showEnded(run, sessions, delivery) })
 	a.run.Go(func() {
 		if err := a.web.Run(run); err != nil {
 			a.fail(fmt.Errorf("web chat: %w", err))
 		}
 	})
 	return nil
-}
-
-// showEnded says in the browser chat's threads, until ctx ends, where a session's
-// workflow was terminated or failed: what the API answers would be wrong for ever.
-func (a *App) showEnded(ctx context.Context, sessions *control.Client, delivery *chat.Delivery) {
-	found := control.CutShort{Client: sessions}
-	found.Watch(ctx, func(ctx context.Context, workflowID string) error {
-		t, err := workflows.ParseWorkflowID(workflowID)
-		if err != nil || t.Platform != workflows.PlatformWeb {
-			return nil // another chat service's, or not a session's
-		}
-		return delivery.ShowEnded(ctx, t)
-	}, func(err error) {
-		a.Log.Debug("Threads whose session was ended from outside were not all brought up to date", telemetry.KeyError, err)
-	})
 }
 
 // outputs opens the outputs of a session.

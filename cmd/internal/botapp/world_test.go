@@ -141,6 +141,7 @@ func (a *agent) serve(t *testing.T, env devservertest.Env) {
 	k := worker.New(env.Client, workflows.TaskQueueReasoning, worker.Options{})
 	k.RegisterWorkflowWithOptions((&workflows.Agent{Settings: set}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
 	k.RegisterWorkflowWithOptions((&workflows.Manager{Settings: set}).Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeManager})
+	k.RegisterWorkflowWithOptions(workflows.Ended, workflow.RegisterOptions{Name: workflows.WorkflowTypeEnded})
 	register(k, map[string]any{workflows.ActivityCallModel: a.callModel})
 	require.NoError(t, k.Start())
 	t.Cleanup(k.Stop)

@@ -87,6 +87,9 @@ func (a *App) registerWorkflows(r worker.Registry, here workflows.GateHere) {
 	session, manager := &workflows.Agent{Settings: a.settings(), Here: here}, &workflows.Manager{Settings: a.settings()}
 	r.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeAgent})
 	r.RegisterWorkflowWithOptions(manager.Workflow, workflow.RegisterOptions{Name: workflows.WorkflowTypeManager})
+	r.RegisterWorkflowWithOptions(workflows.Ended, workflow.RegisterOptions{
+		Name: workflows.WorkflowTypeEnded, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade,
+	})
 }
 
 // registerRecords adds the bookkeeping of sessions and managers.

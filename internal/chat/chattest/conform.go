@@ -75,6 +75,7 @@ func Conform(t *testing.T, open func(t *testing.T) Platform) {
 		"shows buttons and takes them away":                     showsButtons,
 		"pings the approvers once, when a request is posted":    pingsApprovers,
 		"posts a card again that was deleted while it waits":    restoresCards,
+		"ends what waits where its session was cut short":       endsWhatWaits,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -441,4 +442,42 @@ func pingsApprovers(t *testing.T, p Platform) {
 	c.View.Version, c.View.Approval = 2, &voted
 	require.NoError(t, p.Poster.Edit(t.Context(), ref, c))
 	require.Subset(t, []string{p.Approver}, p.Read(t, p.Thread)[0].Pings, "an edit notifies nobody else")
+}
+
+// endsWhatWaits: a card whose session was ended from outside, which did not know whether
+// it was posted, loses its buttons. What was never posted, or is gone, is not posted.
+func endsWhatWaits(t *testing.T, p Platform) {
+	v := workflows.MessageView{
+		Key: "approval-1", Kind: workflows.KindApproval, Version: 1,
+		Buttons: []workflows.Button{{ID: workflows.ButtonApprove, Label: "Approve once"}, {ID: workflows.ButtonDeny, Label: "Deny…"}},
+		Approval: &workflows.ApprovalView{
+			ID: "a1", State: workflows.ApprovalPending, Tier: "risky", Displayable: true, Backend: "local", Cwd: "/workspace",
+			Command: workflows.TextRef{Text: "rm -rf build"}, Required: 1,
+		},
+	}
+	began := time.Now().Add(-time.Minute)
+	ref, err := p.Poster.Post(t.Context(), chat.Content{WorkflowID: p.Thread.WorkflowID(), Thread: p.Thread, View: v})
+	require.NoError(t, err)
+	end := workflows.CutShort{WorkflowID: p.Thread.WorkflowID(), How: "was terminated", At: time.Now()}
+	s := &Sessions{}
+	s.SetView(v.CutShort(end))
+	never := v
+	never.Key = "approval-2"
+	s.SetView(never.CutShort(end))
+	d := delivery(p.Poster, s)
+	for _, key := range []string{"approval-1", "approval-2"} {
+		in := editOf(p.Thread, key, "")
+		in.First = began
+		_, err = Deliver(t, d, workflows.ActivityEditMessage, in)
+		require.NoError(t, err)
+	}
+	got := p.Read(t, p.Thread)
+	require.Len(t, got, 1)
+	require.Empty(t, got[0].Buttons)
+	require.Contains(t, got[0].Text, "Nobody had decided when the session was ended from outside at")
+
+	require.NoError(t, p.Poster.Delete(t.Context(), p.Thread, ref))
+	_, err = Deliver(t, d, workflows.ActivityEditMessage, editOf(p.Thread, "approval-1", ref))
+	require.NoError(t, err)
+	require.Empty(t, p.Read(t, p.Thread))
 }

@@ -78,6 +78,9 @@ func TestHeaderGolden(t *testing.T) {
 		change(&h)
 		all = append(all, drawn(t, name, workflows.MessageView{Key: "header", Kind: workflows.KindHeader, Header: &h}))
 	}
+	add("ended from outside", func(h *workflows.HeaderView) {
+		*h = h.CutShort(workflows.CutShort{WorkflowID: "agent/web/main/17", How: "was terminated", At: clock(t, "15:40:00")})
+	})
 	add("active", func(*workflows.HeaderView) {})
 	add("waiting", func(h *workflows.HeaderView) { h.Liveness, h.Waiting = workflows.LivenessWaiting, 2 })
 	add("paused, with a notice", func(h *workflows.HeaderView) {
@@ -119,6 +122,9 @@ func TestTurnGolden(t *testing.T) {
 		}
 		all = append(all, drawn(t, name, m))
 	}
+	add("ended from outside", func(v *workflows.TurnView) {
+		*v = v.CutShort(workflows.CutShort{How: "was terminated", At: clock(t, "15:40:00")})
+	})
 	ended := func(v *workflows.TurnView) { v.EndedAt, v.Calls = clock(t, "15:05:52"), v.Calls[:2] }
 	add("working", func(*workflows.TurnView) {})
 	add("working, nothing yet", func(v *workflows.TurnView) { v.Calls, v.Queued = nil, 2 })
@@ -219,6 +225,9 @@ func TestApprovalGolden(t *testing.T) {
 	add("withdrawn", decided(workflows.ApprovalWithdrawn, vote("ada", workflows.VerdictWithdraw, "15:07:00", "")))
 	add("expired", func(a *workflows.ApprovalView) {
 		a.State, a.DecidedAt = workflows.ApprovalExpired, clock(t, "16:05:00")
+	})
+	add("ended from outside", func(a *workflows.ApprovalView) {
+		a.State, a.DecidedAt, a.CutShort = workflows.ApprovalExpired, clock(t, "15:40:00"), true
 	})
 	add("changed", func(a *workflows.ApprovalView) {
 		a.State, a.DecidedAt = workflows.ApprovalChanged, clock(t, "15:07:00")
