@@ -44,20 +44,23 @@ func (s Style) Text(v workflows.MessageView, whole string) string {
 // Header is the session's header: title, then one line of facts.
 func (s Style) Header(h workflows.HeaderView) string {
 	lines := []string{Shown(h.Title), s.HeaderLine(h)}
-	if h.Notice != "" {
-		lines = append(lines, h.Notice)
+	if notice := Shown(h.Notice); notice != "" {
+		lines = append(lines, notice)
 	}
 	return strings.Join(lines, "\n")
 }
+
+// maxFact bounds a name in the header's line of facts, in characters.
+const maxFact = 80
 
 // HeaderLine is the header's line of facts: backend, workspace, model, who,
 // liveness, cost.
 func (s Style) HeaderLine(h workflows.HeaderView) string {
 	parts := []string{h.Backend}
 	if h.Workspace != "" {
-		parts = append(parts, "workspace "+Shown(h.Workspace))
+		parts = append(parts, "workspace "+Cut(Shown(h.Workspace), maxFact))
 	}
-	parts = append(parts, h.Model, "by "+s.Person(h.By), s.Liveness(h), Money(h.Usage.Micros))
+	parts = append(parts, Cut(Shown(h.Model), maxFact), "by "+s.Person(h.By), s.Liveness(h), Money(h.Usage.Micros))
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
 	return strings.Join(parts, " · ")
 }
@@ -156,9 +159,9 @@ func (s Style) TurnSummary(t workflows.TurnView) string {
 		}
 		return text
 	case workflows.TurnFailed:
-		text := "Could not go on: " + strings.TrimSuffix(t.Error, ".") + "."
-		if t.Hint != "" {
-			text += " " + t.Hint
+		text := "Could not go on: " + strings.TrimSuffix(Shown(t.Error), ".") + "."
+		if hint := Shown(t.Hint); hint != "" {
+			text += " " + hint
 		}
 		return text
 	}

@@ -98,6 +98,10 @@ func ApprovalCommand(a workflows.ApprovalView) string {
 	return text
 }
 
+// Faithful reports whether a card may show a request's command whole, so that it can
+// be approved from the card.
+func Faithful(a workflows.ApprovalView) bool { return a.Displayable && a.Command.Ref == "" }
+
 // Why gives the reasons why the request is made, and what the command would lose.
 func Why(a workflows.ApprovalView) string {
 	lines := []string{Reasons(a), Evidence(a.Evidence)}
@@ -142,6 +146,9 @@ func Sentence(s string) string {
 	return s + "."
 }
 
+// maxNames bounds the names of those who ask: who may approve stands behind them.
+const maxNames = 100
+
 // AskedFor says whose session asks and who may decide, and below it what has
 // happened to the request meanwhile, one a line.
 func (s Style) AskedFor(a workflows.ApprovalView) string {
@@ -151,7 +158,7 @@ func (s Style) AskedFor(a workflows.ApprovalView) string {
 		for i, p := range a.RequestedBy {
 			names[i] = s.Person(p)
 		}
-		text = "Asked for by " + And(names) + "'s session. "
+		text = "Asked for by " + Cut(And(names), maxNames) + "'s session. "
 	}
 	return strings.Join(append([]string{text + s.mayApprove(a)}, s.meanwhile(a)...), "\n")
 }

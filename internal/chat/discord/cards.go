@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -50,16 +51,24 @@ func draw(c chat.Content, roles []role, pings bool) card {
 // mentions, which ping nobody unless the message says so.
 func inkStyle(i *ink) chat.Style {
 	return chat.Style{
-		Clock:  func(t time.Time) string { return i.add(fmt.Sprintf("<t:%d:t>", t.Unix())) },
-		Exact:  func(t time.Time) string { return i.add(fmt.Sprintf("<t:%d:T>", t.Unix())) },
-		Person: func(a workflows.Actor) string { return chat.Shown(a.Label()) },
+		Clock: func(t time.Time) string { return i.add(fmt.Sprintf("<t:%d:t>", t.Unix())) },
+		Exact: func(t time.Time) string { return i.add(fmt.Sprintf("<t:%d:T>", t.Unix())) },
+		// A backtick in a name would make code of what stands up to the next one.
+		Person: func(a workflows.Actor) string {
+			return cut(strings.ReplaceAll(chat.Shown(a.Label()), "`", "'"), nameShown)
+		},
 		Approver: func(id string) string {
 			if isID(id) {
 				return i.add("<@" + id + ">")
 			}
-			return "@" + chat.Shown(strings.TrimPrefix(id, "@"))
+			return named(id)
 		},
 	}
+}
+
+// named is an approver's name, as it was configured.
+func named(approver string) string {
+	return "@" + cut(chat.Shown(strings.TrimPrefix(approver, "@")), nameShown)
 }
 
 // approver names somebody of an approver set: as a mention, which pings only
@@ -81,8 +90,11 @@ func (d *drawing) approver(name string) string {
 		}
 		return d.ink.add("<@" + name + ">")
 	}
-	return "@" + chat.Shown(strings.TrimPrefix(name, "@"))
+	return named(name)
 }
+
+// fit is a composed line, or several, in at most n units.
+func (d *drawing) fit(s string, n int) string { return d.ink.fit(s, n, d.line) }
 
 // line is one composed line, or several.
 func (d *drawing) line(s string) string {
@@ -98,9 +110,9 @@ func (d *drawing) line(s string) string {
 }
 
 func (d *drawing) header(h workflows.HeaderView) (string, []component) {
-	lines := []string{"**" + escape(cut(chat.Shown(h.Title), lineShown)) + "**", d.line(d.style.HeaderLine(h))}
-	if h.Notice != "" {
-		lines = append(lines, "-# "+d.line(cut(h.Notice, lineShown)))
+	lines := []string{"**" + escape(cut(cmp.Or(chat.Shown(h.Title), "–"), lineShown)) + "**", d.ink.dry(d.style.HeaderLine(h), escape)}
+	if notice := chat.Shown(h.Notice); notice != "" {
+		lines = append(lines, "-# "+d.line(cut(notice, lineShown)))
 	}
 	if h.Liveness == workflows.LivenessDestroyed {
 		return strings.Join(lines, "\n"), nil
@@ -108,21 +120,37 @@ func (d *drawing) header(h workflows.HeaderView) (string, []component) {
 	return strings.Join(lines, "\n"), []component{menuRow(d.c.Thread)}
 }
 
+// turnFit is how much of a turn a card shows: lines of output and their width, units
+// of a command and of its state, calls.
+type turnFit struct{ tail, width, command, state, calls int }
+
+// turnFits are tried until a card fits: the last one always does.
+func turnFits() []turnFit {
+	const all = 100
+	return []turnFit{
+		{10, 160, shownLine, stateShown, all}, {10, tailLine, shownLine, stateShown, all}, {6, tailLine, shownLine, stateShown, all},
+		{4, 80, shownLine, stateShown, all}, {2, 60, shownLine, stateShown, all}, {0, 0, shownLine, stateShown, all},
+		{0, 0, 80, 100, all}, {0, 0, 60, 60, 6}, {0, 0, 40, 60, 3},
+	}
+}
+
 func (d *drawing) turn(t workflows.TurnView) (string, []component) {
 	text := ""
-	for _, fit := range [][2]int{{10, 160}, {10, tailLine}, {6, tailLine}, {4, 80}, {2, 60}, {0, 0}} {
-		if text = d.turnText(t, fit[0], fit[1]); size(text) <= shownText {
+	for _, fit := range turnFits() {
+		if text = d.turnText(t, fit); size(text) <= shownText {
 			break
 		}
 	}
-	at := ref{Turn: t.Number}.withTrail(t.Trail)
-	return cut(text, shownText), rows(d.c.View.Buttons, at)
+	return text, rows(d.c.View.Buttons, ref{Turn: t.Number}.withTrail(t.Trail))
 }
 
-// turnText is the card with so many lines of output, so wide.
-func (d *drawing) turnText(t workflows.TurnView, tail, width int) string {
-	lines := []string{"**" + d.line(d.style.TurnSummary(t)) + "**"}
+// turnText is the card with so much of the turn.
+func (d *drawing) turnText(t workflows.TurnView, fit turnFit) string {
+	lines := []string{"**" + d.fit(d.style.TurnSummary(t), summaryShown) + "**"}
 	calls, folded := chat.VisibleCalls(t)
+	if over := len(calls) - fit.calls; over > 0 {
+		calls, folded = calls[over:], folded+over
+	}
 	switch {
 	case folded > 0 && t.State == workflows.TurnWorking:
 		lines = append(lines, fmt.Sprintf("… %d earlier", folded))
@@ -136,8 +164,8 @@ func (d *drawing) turnText(t workflows.TurnView, tail, width int) string {
 		}
 	}
 	for _, c := range calls {
-		lines = append(lines, d.call(c))
-		if out := tailOf(c, tail/max(running, 1), width); out != "" {
+		lines = append(lines, d.call(c, fit))
+		if out := tailOf(c, fit.tail/max(running, 1), fit.width); out != "" {
 			lines = append(lines, fence(out))
 		}
 	}
@@ -146,7 +174,7 @@ func (d *drawing) turnText(t workflows.TurnView, tail, width int) string {
 	}
 	if what, said := chat.ModelSays(t); what != "" {
 		lines = append(lines, what)
-		if said = lastLines(said, tail/max(running, 1), width); said != "" {
+		if said = lastLines(said, fit.tail/max(running, 1), fit.width); said != "" {
 			lines = append(lines, fence(said))
 		}
 	}
@@ -157,7 +185,7 @@ func (d *drawing) turnText(t workflows.TurnView, tail, width int) string {
 }
 
 // call is a tool call's line.
-func (d *drawing) call(c workflows.CallView) string {
+func (d *drawing) call(c workflows.CallView, fit turnFit) string {
 	command, more, _ := strings.Cut(chat.ShownLines(c.Command), "\n")
 	if more != "" {
 		command += " …"
@@ -165,7 +193,7 @@ func (d *drawing) call(c workflows.CallView) string {
 	if command == "" {
 		command = c.Tool
 	}
-	return chat.CallMark(c.State) + " " + span(cut(command, shownLine)) + "  " + d.line(cut(d.style.CallState(c), lineShown))
+	return chat.CallMark(c.State) + " " + span(cut(command, fit.command)) + "  " + d.fit(d.style.CallState(c), fit.state)
 }
 
 // tailOf is the last lines of a running command's output.
@@ -188,44 +216,79 @@ func lastLines(s string, lines, width int) string {
 	return strings.TrimRight(strings.Join(out, "\n"), "\n ")
 }
 
+// requestFit is how much of a request a card shows beside its command, in units.
+type requestFit struct{ reasons, evidence, asked, outcome int }
+
+// requestFits are tried until the command fits as well, or until it has leastCommand:
+// with the last one it has.
+func requestFits() []requestFit {
+	return []requestFit{{1000, 800, 900, 700}, {600, 400, 500, 500}, {200, 100, 400, 250}}
+}
+
 func (d *drawing) approval(a workflows.ApprovalView) (string, []component) {
-	before := []string{"**" + d.line(d.style.ApprovalTitle(a)) + "**"}
-	if chat.Where(a) != "" {
-		before = append(before, d.line("In "+cut(chat.Where(a), lineShown)+":"))
-	}
-	var after []string
-	if why := chat.Reasons(a); why != "" {
-		after = append(after, d.line(cut(why, reasonsShown)))
-	}
-	if e := chat.Evidence(a.Evidence); e != "" {
-		after = append(after, d.line(cut(e, evidenceShown)))
-	}
-	if a.State == workflows.ApprovalPending {
-		after = append(after, d.line(d.style.AskedFor(a))+d.others(a))
-		if a.Queued > 0 {
-			after = append(after, chat.Count(a.Queued, "message waits", "messages wait")+" behind this request.")
+	var before, after []string
+	var placed bool
+	command := chat.ApprovalCommand(a)
+	room, whole := 0, false
+	for _, fit := range requestFits() {
+		before, after, placed = d.around(a, fit)
+		if !placed {
+			after = append([]string{"Review shows the whole directory."}, after...)
+		}
+		room = shownText - size(strings.Join(slices.Concat(before, after), "\n")) - size(fence("")) - 2
+		whole = size(fence(command))-size(fence("")) <= room
+		if whole || room >= leastCommand {
+			break
 		}
 	}
-	if out := d.style.ApprovalOutcome(a); out != "" {
-		after = append(after, "**"+strings.ReplaceAll(d.line(cut(out, reasonsShown)), "\n", "**\n**")+"**")
-	}
-	room := shownText - size(strings.Join(append(before, after...), "\n")) - size(fence("")) - 2
-	command := chat.ApprovalCommand(a)
-	whole := size(fence(command))-size(fence("")) <= room
 	if !whole {
 		const note = "\n… Review shows the whole command."
-		command = cut(command, max(room-size(note)-50, 50)) + note
+		all := command
+		for n := room - size(note); ; n -= n/10 + 1 {
+			command = cut(all, max(n, 1)) + note
+			if n <= 1 || size(fence(command))-size(fence("")) <= room {
+				break
+			}
+		}
 	}
-	text := strings.Join(append(append(before, fence(command)), after...), "\n")
+	text := strings.Join(slices.Concat(before, []string{fence(command)}, after), "\n")
 	buttons := d.c.View.Buttons
-	if !whole || !a.Displayable {
+	if !whole || !placed || !chat.Faithful(a) {
 		buttons = slices.DeleteFunc(slices.Clone(buttons), func(b workflows.Button) bool { return approves(b.ID) })
 	}
 	at := ref{Approval: a.ID, Key: d.c.View.Key, Version: d.c.View.Version, Digest: short(a.Digest)}
 	if a.UnknownRun { // where its output is
 		at.Turn = chat.CallTurn(a.CallID)
 	}
-	return cut(text, shownText), rows(buttons, at)
+	return text, rows(buttons, at)
+}
+
+// around is what a card shows above and below the command. placed reports whether
+// where it is to run is shown whole.
+func (d *drawing) around(a workflows.ApprovalView, fit requestFit) (before, after []string, placed bool) {
+	before = []string{"**" + d.fit(d.style.ApprovalTitle(a), lineShown) + "**"}
+	placed = true
+	if where := chat.Where(a); where != "" {
+		line := d.fit("In "+where+":", lineShown)
+		placed = line == d.line("In "+where+":")
+		before = append(before, line)
+	}
+	if why := chat.Reasons(a); why != "" {
+		after = append(after, d.fit(cut(why, reasonsShown), fit.reasons))
+	}
+	if e := chat.Evidence(a.Evidence); e != "" {
+		after = append(after, d.fit(cut(e, evidenceShown), fit.evidence))
+	}
+	if a.State == workflows.ApprovalPending {
+		after = append(after, d.fit(d.style.AskedFor(a), fit.asked)+d.others(a))
+		if a.Queued > 0 {
+			after = append(after, chat.Count(a.Queued, "message waits", "messages wait")+" behind this request.")
+		}
+	}
+	if out := d.style.ApprovalOutcome(a); out != "" {
+		after = append(after, "**"+strings.ReplaceAll(d.fit(out, fit.outcome), "\n", "**\n**")+"**")
+	}
+	return before, after, placed
 }
 
 // others mentions those whom a new card is to notify though they are no approvers
@@ -236,8 +299,11 @@ func (d *drawing) others(a workflows.ApprovalView) string {
 	}
 	text := ""
 	for _, n := range a.Notify {
-		if n != "*" && !slices.Contains(a.Approvers, n) {
-			text += " " + d.line(d.style.Approver(n))
+		if n == "*" || slices.Contains(a.Approvers, n) {
+			continue
+		}
+		if more := " " + d.line(d.style.Approver(n)); size(text)+size(more) <= othersShown {
+			text += more
 		}
 	}
 	return text

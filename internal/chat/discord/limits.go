@@ -42,9 +42,18 @@ const (
 	reasonsShown  = 500
 	evidenceShown = 400
 	lineShown     = 300
-	// shownLine bounds a command on a turn card, tailLine a line of its output.
-	shownLine = 120
-	tailLine  = 100
+	// nameShown bounds a name, summaryShown a turn card's first line, othersShown the
+	// mentions of who is told though they may not approve.
+	nameShown    = 80
+	summaryShown = 700
+	othersShown  = 150
+	// leastCommand is the room for a command that a card has whatever else is on it.
+	leastCommand = 300
+	// shownLine bounds a command on a turn card, stateShown what came of it, tailLine a
+	// line of its output.
+	shownLine  = 120
+	stateShown = 600
+	tailLine   = 100
 	// callsShown is how many calls a page of a turn's details shows, factShown what
 	// of a line about one, outputLines the most lines of an output.
 	callsShown  = 5

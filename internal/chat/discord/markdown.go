@@ -257,13 +257,19 @@ func span(s string) string {
 	case !strings.Contains(s, "`"):
 		return "`" + s + "`"
 	}
-	return "`` " + strings.ReplaceAll(s, "``", "`"+joint+"`") + " ``"
+	return "`` " + jointed(jointed(s)) + " ``" // once leaves two of three together
 }
 
+// jointed takes two backticks apart wherever they stand together.
+func jointed(s string) string { return strings.ReplaceAll(s, "``", "`"+joint+"`") }
+
 // fence is s as a block of code, whatever it holds. It looks as it is; the joints
-// in three backticks are not seen.
+// in three backticks are not seen. Discord begins no block that is empty.
 func fence(s string) string {
-	return "```\n" + strings.ReplaceAll(unmarked(s), "``", "`"+joint+"`") + "\n```"
+	if strings.Trim(s, "\n") == "" {
+		s = " "
+	}
+	return "```\n" + jointed(unmarked(s)) + "\n```"
 }
 
 // ink lets the shared texts hold what only Discord's markup can show: times in the
@@ -300,6 +306,40 @@ func (k *ink) dry(s string, literal func(string) string) string {
 		}
 		s = rest
 	}
+}
+
+// fit makes a text literal in at most n units; what is more is cut, and never within
+// a mark.
+func (k *ink) fit(s string, n int, draw func(string) string) string {
+	out := draw(s)
+	for most := n; size(out) > n && most > 0; most -= most/8 + 1 {
+		out = draw(k.cut(s, most))
+	}
+	return out
+}
+
+// cut shortens a text with marks to at most n units, of which a mark takes what it
+// stands for.
+func (k *ink) cut(s string, n int) string {
+	var b strings.Builder
+	for n > 0 {
+		before, after, ok := strings.Cut(s, k.open)
+		if size(before) > n || !ok {
+			b.WriteString(cut(before, n))
+			break
+		}
+		number, rest, _ := strings.Cut(after, inkEnd)
+		n -= size(before)
+		if i, err := strconv.Atoi(number); err == nil && i < len(k.marks) {
+			if n -= size(k.marks[i]); n < 0 {
+				b.WriteString(before + "…")
+				break
+			}
+		}
+		b.WriteString(before + k.open + number + inkEnd)
+		s = rest
+	}
+	return b.String()
 }
 
 // padded makes the inside of s literal and keeps the space around it.

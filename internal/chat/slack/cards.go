@@ -132,15 +132,15 @@ func (d drawing) header(h workflows.HeaderView) []slack.Block {
 		blocks = append(blocks, slack.NewSectionBlock(plain(line, maxSection), nil,
 			slack.NewAccessory(menuSelect("Session…", actionMenu))))
 	}
-	if h.Notice != "" {
-		blocks = append(blocks, slack.NewContextBlock("", plain(h.Notice, maxContext)))
+	if notice := chat.Shown(h.Notice); notice != "" {
+		blocks = append(blocks, slack.NewContextBlock("", plain(notice, maxContext)))
 	}
 	return blocks
 }
 
 func (d drawing) turn(t workflows.TurnView) []slack.Block {
 	var r richText
-	r.add(d.line(d.style.TurnSummary(t), bold()))
+	r.upTo(summaryShown, d.line(d.style.TurnSummary(t), bold()))
 	calls, folded := chat.VisibleCalls(t)
 	switch {
 	case folded > 0 && t.State == workflows.TurnWorking:
@@ -190,7 +190,8 @@ func (d drawing) call(c workflows.CallView) []slack.RichTextSectionElement {
 	}
 	line := texts(chat.CallMark(c.State)+" ", nil)
 	line = append(line, texts(cut(command, shownLine), inCode())...)
-	return append(line, d.line("  "+d.style.CallState(c), nil)...)
+	state := richText{}
+	return append(line, state.fit(d.line("  "+d.style.CallState(c), nil), stateShown)...)
 }
 
 // tailOf is the last lines of a running command's output.
@@ -212,9 +213,13 @@ func (d drawing) approval(a workflows.ApprovalView) []slack.Block {
 		command = cut(command, shownCommand) + "\nReview shows the whole command."
 	}
 	var r richText
-	r.add(d.line(d.style.ApprovalTitle(a), bold()))
-	if chat.Where(a) != "" {
-		r.add(texts("In "+chat.Where(a)+":", nil))
+	r.upTo(titleShown, d.line(d.style.ApprovalTitle(a), bold()))
+	if where := chat.Where(a); where != "" {
+		r.add(texts(cut("In "+where+":", whereShown), nil))
+		if length("In "+where+":") > whereShown {
+			whole = false
+			command += "\n… Review shows the whole directory."
+		}
 	}
 	r.box(command)
 	for _, l := range []string{cut(chat.Reasons(a), reasonsShown), cut(chat.Evidence(a.Evidence), evidenceShown)} {
@@ -223,17 +228,17 @@ func (d drawing) approval(a workflows.ApprovalView) []slack.Block {
 		}
 	}
 	if a.State == workflows.ApprovalPending {
-		r.add(d.line(d.style.AskedFor(a), nil))
+		r.upTo(askedShown, d.line(d.style.AskedFor(a), nil))
 		if a.Queued > 0 {
 			r.add(texts(chat.Count(a.Queued, "message waits", "messages wait")+" behind this request.", nil))
 		}
 	}
 	if out := d.style.ApprovalOutcome(a); out != "" {
-		r.add(d.line(out, bold()))
+		r.upTo(outcomeShown, d.line(out, bold()))
 	}
 	blocks := []slack.Block{r.block()}
 	buttons := d.c.View.Buttons
-	if !whole || !a.Displayable {
+	if !whole || !chat.Faithful(a) {
 		buttons = slices.DeleteFunc(slices.Clone(buttons), func(b workflows.Button) bool { return approves(b.ID) })
 	}
 	if len(buttons) > 0 {
@@ -242,7 +247,7 @@ func (d drawing) approval(a workflows.ApprovalView) []slack.Block {
 		if a.UnknownRun { // where its output is
 			at.Turn = chat.CallTurn(a.CallID)
 		}
-		if whole && a.Displayable {
+		if whole && chat.Faithful(a) {
 			at.Digest = a.Digest
 		}
 		blocks = append(blocks, actions(buttons, at))

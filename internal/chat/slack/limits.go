@@ -38,6 +38,16 @@ const (
 	// cardText is all text of a card, cardLine one line or box of it.
 	cardText = maxBlocksText - 1200
 	cardLine = 3200
+	// What an approval card shows beside its command: all of it is less than cardText.
+	titleShown   = 500
+	whereShown   = 1500
+	askedShown   = 1500
+	outcomeShown = 1600
+	// nameShown bounds a name, summaryShown a turn card's first line, stateShown what came
+	// of a call.
+	nameShown    = 80
+	summaryShown = 2000
+	stateShown   = 600
 	// shownLine bounds a command's line and a line of output on a turn card.
 	shownLine = 300
 	tailLine  = 160

@@ -56,13 +56,13 @@ func (m *markup) style() chat.Style {
 	return chat.Style{
 		Clock:  func(t time.Time) string { return m.add(mark{at: t, format: "{time}"}) },
 		Exact:  func(t time.Time) string { return m.add(mark{at: t, format: "{time_secs}"}) },
-		Person: func(a workflows.Actor) string { return chat.Shown(a.Label()) },
+		Person: func(a workflows.Actor) string { return cut(chat.Shown(a.Label()), nameShown) },
 		Approver: func(name string) string {
 			if name == "*" {
 				return "everybody"
 			}
 			if len(m.pings) > 0 && !slices.Contains(m.pings, name) {
-				return "@" + chat.Shown(strings.TrimPrefix(name, "@"))
+				return named(name)
 			}
 			if isUserID(name) {
 				return m.add(mark{user: name})
@@ -73,9 +73,14 @@ func (m *markup) style() chat.Style {
 			if isGroupID(name) {
 				return m.add(mark{group: name})
 			}
-			return "@" + chat.Shown(strings.TrimPrefix(name, "@"))
+			return named(name)
 		},
 	}
+}
+
+// named is an approver's name, as it was configured.
+func named(approver string) string {
+	return "@" + cut(chat.Shown(strings.TrimPrefix(approver, "@")), nameShown)
 }
 
 // pieces takes a text apart.
@@ -193,9 +198,12 @@ type richText struct {
 	used     int
 }
 
-// add adds a line.
-func (r *richText) add(elements []slack.RichTextSectionElement) {
-	elements = r.fit(elements)
+// add adds a line, or several.
+func (r *richText) add(elements []slack.RichTextSectionElement) { r.upTo(cardLine, elements) }
+
+// upTo adds a line, or several, of at most n characters.
+func (r *richText) upTo(n int, elements []slack.RichTextSectionElement) {
+	elements = r.fit(elements, n)
 	if len(elements) == 0 {
 		return
 	}
@@ -211,14 +219,14 @@ func (r *richText) box(s string) {
 	if s == "" {
 		s = " "
 	}
-	if elements := r.fit(texts(s, nil)); len(elements) > 0 {
+	if elements := r.fit(texts(s, nil), cardLine); len(elements) > 0 {
 		r.elements = append(r.elements, &slack.RichTextPreformatted{Type: slack.RTEPreformatted, Elements: elements})
 	}
 }
 
 // fit cuts text to the room that is left, and a line to its share of it.
-func (r *richText) fit(elements []slack.RichTextSectionElement) []slack.RichTextSectionElement {
-	room := min(cardText-r.used, cardLine)
+func (r *richText) fit(elements []slack.RichTextSectionElement, n int) []slack.RichTextSectionElement {
+	room := min(cardText-r.used, n)
 	var out []slack.RichTextSectionElement
 	for _, e := range elements {
 		t, ok := e.(*slack.RichTextSectionTextElement)

@@ -160,7 +160,7 @@ func showApproval(a workflows.ApprovalView) *approval {
 		ID: a.ID, State: a.State, Tier: a.Tier, Command: a.Command.Text, Cwd: a.Cwd, Backend: a.Backend,
 		Reasons: append([]string{}, a.Reasons...), Why: append([]string{}, a.Why()...), Digest: a.Digest, ExpiresAt: a.ExpiresAt, Votes: []vote{},
 		Required: a.Required, Approvers: append([]string{}, a.Approvers...), RequestedBy: []string{},
-		Workspace: a.Workspace, Displayable: a.Displayable && a.Command.Ref == "", Queued: a.Queued,
+		Workspace: a.Workspace, Displayable: chat.Faithful(a), Queued: a.Queued,
 		DecidedAt: timeOrNil(a.DecidedAt), CallID: a.CallID, CallState: a.CallState, ExitCode: a.ExitCode,
 		DurationMS: a.Duration.Milliseconds(), UnknownRun: a.UnknownRun, Outcome: style.ApprovalOutcome(a),
 	}
