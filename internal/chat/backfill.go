@@ -67,7 +67,7 @@ func (b *Backfill) Run(ctx context.Context, read func(ctx context.Context, since
 		if !ok {
 			return given
 		}
-		err := read(ctx, since)
+		err := caught(func() error { return read(ctx, since) })
 		switch {
 		case err == nil:
 			failed, pause = time.Time{}, fillPause

@@ -19,8 +19,11 @@ func TestABackfillThatFailsIsRepeated(t *testing.T) {
 		require.False(t, b.Want(early), "one runs at a time")
 		var read []time.Time
 		require.NoError(t, b.Run(t.Context(), func(_ context.Context, since time.Time) error {
-			if read = append(read, since); len(read) < 4 {
+			switch read = append(read, since); len(read) {
+			case 1, 2:
 				return errors.New("away")
+			case 3:
+				panic("a message that there is a fault with")
 			}
 			return nil
 		}))

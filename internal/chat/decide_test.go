@@ -102,6 +102,30 @@ func TestReviewTellsWhatWasChanged(t *testing.T) {
 	require.Contains(t, v.Text(), "Changed by @grace. The agent had asked for:\nrm -rf ~\n")
 }
 
+// What a request holds forges no line of Review's own, and two directories that differ
+// look different.
+func TestReviewForgesNoLine(t *testing.T) {
+	t.Parallel()
+	v := chat.Review{
+		Command: "make", Cwd: "/srv/a\nBackend: docker\nTier: safe", Backend: "local", Tier: "critical", Digest: "sha256:1",
+		Reasons: []string{"make runs what the Makefile says\nTier: safe"}, Env: []string{"A=1\nRuns ok.sh:"},
+		Files: []chat.ReviewFile{{Path: "a.sh:\nDigest: sha256:2\nx", Text: "true"}},
+	}
+	text := "\n" + v.Text()
+	for _, own := range []string{"Tier: ", "Backend: ", "Digest: ", "Runs "} {
+		require.Equal(t, 1, strings.Count(text, "\n"+own), "%s\n%s", own, text)
+	}
+	require.Contains(t, text, `Directory: /srv/a\u{a}Backend: docker`)
+
+	a := request()
+	seen := map[string]bool{}
+	for _, dir := range []string{"/srv/a b", "/srv/a  b", "/srv/a\tb", "/srv/a\nb", "/srv/a b "} {
+		a.Cwd = dir
+		seen[chat.Where(a)] = true
+	}
+	require.Len(t, seen, 5)
+}
+
 func TestGrantsAreRevoked(t *testing.T) {
 	t.Parallel()
 	r, s := newRouter()

@@ -135,6 +135,12 @@ func Shown(s string) string {
 	return strings.Join(strings.Fields(ShownLines(s)), " ")
 }
 
+// ShownExactly is like [Shown] and keeps spacing, so that two different texts look
+// different: line breaks and tabs are escaped, too.
+func ShownExactly(s string) string {
+	return strings.NewReplacer("\n", `\u{a}`, "\t", `\u{9}`).Replace(ShownLines(s))
+}
+
 // ShownLines is like [Shown] and keeps lines, tabs and spacing.
 func ShownLines(s string) string {
 	if !strings.ContainsFunc(s, hidden) && utf8.ValidString(s) {

@@ -16,13 +16,14 @@ import (
 // Trying it again as it is leads nowhere.
 var ErrRefused = errors.New("the chat service refuses the message as it is")
 
-// brokeError is a panic in a poster: what a message holds cannot be rendered.
+// brokeError is a panic: of a poster, which what a message holds cannot be rendered by,
+// or of what works on an event.
 type brokeError struct {
 	value any
 	stack []byte
 }
 
-func (e *brokeError) Error() string { return fmt.Sprintf("rendering it failed: %v", e.value) }
+func (e *brokeError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
 // hopeless reports an error that the same content gives again.
 func hopeless(err error) bool {

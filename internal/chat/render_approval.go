@@ -69,10 +69,10 @@ func (s Style) ApprovalTitle(a workflows.ApprovalView) string {
 func Where(a workflows.ApprovalView) string {
 	parts := []string{a.Backend}
 	if a.Workspace != "" {
-		parts = append(parts, "workspace "+Shown(a.Workspace))
+		parts = append(parts, "workspace "+ShownExactly(a.Workspace))
 	}
 	if a.Cwd != "" {
-		parts = append(parts, "directory "+Shown(a.Cwd))
+		parts = append(parts, "directory "+ShownExactly(a.Cwd))
 	}
 	switch {
 	case a.To != "" && a.Terminal:

@@ -75,6 +75,15 @@ func reviewFailed(err error) error {
 	}
 }
 
+// Environment are the changes of the environment, one a line.
+func (v Review) Environment() string {
+	lines := make([]string, len(v.Env))
+	for i, e := range v.Env {
+		lines[i] = ShownExactly(e)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Text is the review as plain text: the command first, whole. What does not show is
 // escaped, also in the files: what is read is what runs.
 func (v Review) Text() string { return ShownLines(v.text()) }
@@ -85,18 +94,18 @@ func (v Review) text() string {
 	if v.EditedBy != "" {
 		b.WriteString("Changed by " + v.EditedBy + ". The agent had asked for:\n" + v.Original + "\n\n")
 	}
-	fmt.Fprintf(&b, "Directory: %s\nBackend: %s\nTier: %s\n", v.Cwd, v.Backend, v.Tier)
+	fmt.Fprintf(&b, "Directory: %s\nBackend: %s\nTier: %s\n", ShownExactly(v.Cwd), v.Backend, v.Tier)
 	for _, reason := range v.Reasons {
-		b.WriteString("Why: " + reason + "\n")
+		b.WriteString("Why: " + Shown(reason) + "\n")
 	}
 	if e := Evidence(v.Evidence); e != "" {
 		b.WriteString(e + "\n")
 	}
 	if len(v.Env) > 0 {
-		b.WriteString("\nEnvironment changes:\n" + strings.Join(v.Env, "\n") + "\n")
+		b.WriteString("\nEnvironment changes:\n" + v.Environment() + "\n")
 	}
 	for _, f := range v.Files {
-		b.WriteString("\nRuns " + f.Path + ":\n" + f.Text + "\n")
+		b.WriteString("\nRuns " + ShownExactly(f.Path) + ":\n" + f.Text + "\n")
 	}
 	for _, n := range v.Notes {
 		b.WriteString("\n" + n + "\n")

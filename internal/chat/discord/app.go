@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -154,7 +153,7 @@ type App struct {
 	token   *chat.TokenWatch
 	// closing is closed when the app ends.
 	closing chan struct{}
-	wg      sync.WaitGroup
+	wg      chat.Tasks
 }
 
 // identity is who the token speaks for.
@@ -184,6 +183,7 @@ func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 	}
 	a := &App{
 		cfg: cfg, dep: dep, api: client, log: dep.Log.With(telemetry.KeyPlatform, workflows.PlatformDiscord),
+		wg:     chat.Tasks{Log: dep.Log.With(telemetry.KeyPlatform, workflows.PlatformDiscord)},
 		places: newMemory[channel](), walls: newMemory[channel](), taken: newMemory[taken](), hinted: newMemory[bool](), named: newMemory[bool](), asked: newMemory[string](), roots: newMemory[bool](),
 		work: make(chan struct{}, handlers), waiting: newMemory[bool](), retries: make(chan struct{}, maxWaiting),
 		closing: make(chan struct{}), entity: regexp.MustCompile(entityPattern),

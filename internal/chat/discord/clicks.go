@@ -289,7 +289,12 @@ func reviewed(r ref, av workflows.ApprovalView, whole chat.Review, fileLimit int
 		return private{text: "This is longer than the files that Discord takes, so it can be read neither here nor approved from here. Deny it, or ask for a shorter command."}
 	}
 	p := private{files: []file{{name: "review-" + chat.FileName(strings.ReplaceAll(r.Approval, ".", "-")), text: text}}}
-	head := "**Review** · " + escape(whole.Tier) + " · " + escape(whole.Backend) + ", directory " + span(whole.Cwd)
+	head := "**Review** · " + escape(whole.Tier) + " · " + escape(whole.Backend)
+	if cwd := span(chat.ShownExactly(whole.Cwd)); size(cwd) <= lineShown {
+		head += ", directory " + cwd
+	} else {
+		head += "; the directory is in the file"
+	}
 	tail := "All that this covers is in the file. What the files that it runs load in turn is not covered."
 	if whole.EditedBy != "" {
 		tail = "Changed by " + escape(whole.EditedBy) + ". " + tail

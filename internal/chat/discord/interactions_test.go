@@ -316,6 +316,19 @@ func TestReview(t *testing.T) {
 	require.Equal(t, []string{workflows.VerdictApprove, "agreed in the stand-up", "sha256:0123456789abcdef0123"}, []string{d.Verdict, d.Reason, d.Digest})
 }
 
+// A directory that no message can hold is in the file, whole.
+func TestReviewOfALongDirectory(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	s := w.session()
+	dir := strings.Repeat("/a directory", 300) + "/end"
+	i := w.click(grace, s.ID, w.approval(s, func(v *workflows.MessageView) { v.Approval.Cwd = dir }), "Review…")
+	require.Contains(t, w.said(i), "the directory is in the file")
+	m, _ := i.Message()
+	require.Len(t, m.Files, 1)
+	require.Contains(t, string(m.Files[0].Content), "Directory: "+dir+"\n")
+}
+
 // Workspaces are offered while somebody types, and others are refused at once.
 func TestWorkspaces(t *testing.T) {
 	t.Parallel()

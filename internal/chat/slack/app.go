@@ -164,7 +164,7 @@ type App struct {
 	token   *chat.TokenWatch
 	// closing is closed when the app ends.
 	closing chan struct{}
-	wg      sync.WaitGroup
+	wg      chat.Tasks
 }
 
 // identity is who the bot token speaks for.
@@ -192,6 +192,7 @@ func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 	}
 	a := &App{
 		cfg: cfg, dep: dep, api: newAPI(cfg, dep.HTTP), log: dep.Log.With(telemetry.KeyPlatform, workflows.PlatformSlack),
+		wg:    chat.Tasks{Log: dep.Log.With(telemetry.KeyPlatform, workflows.PlatformSlack)},
 		taken: newMemory[string, bool](), roots: newMemory[string, bool](), opened: newMemory[string, bool](), members: newMemory[string, bool](), answers: newMemory[string, string](), shared: newMemory[string, map[string]bool](),
 		waiting: newMemory[string, bool](), retries: make(chan struct{}, maxWaiting), closing: make(chan struct{}),
 	}

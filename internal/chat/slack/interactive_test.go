@@ -373,6 +373,19 @@ func TestReviewThatNoDialogHolds(t *testing.T) {
 	}
 }
 
+// A directory that the label of a box cannot hold is in the file, whole.
+func TestReviewOfALongDirectory(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{before: oncall})
+	dir := strings.Repeat("/a directory", 300) + "/end"
+	ts := w.approval(w.session(), func(v *workflows.MessageView) { v.Approval.Cwd = dir })
+	_, err := w.fake.Press(grace, general, ts, workflows.ButtonReview)
+	require.NoError(t, err)
+	w.until("it is filled", func() bool { v := w.fake.Views(grace); return len(v) == 1 && v[0].Submit != "" })
+	require.Len(t, w.fake.Files(), 1)
+	require.Contains(t, string(w.fake.Files()[0].Content), "Directory: "+dir+"\n")
+}
+
 func TestReviewOfWhatIsDecided(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{before: oncall})

@@ -3,6 +3,7 @@ package slack
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/slack-go/slack"
@@ -238,7 +239,7 @@ func reviewView(at ref, a workflows.ApprovalView, r chat.Review) slack.ModalView
 			rest = rest[n:]
 		}
 	}
-	box("The whole command, in "+r.Backend+", directory "+r.Cwd+", tier "+r.Tier+":", r.Command)
+	box("The whole command, in "+r.Backend+", directory "+chat.ShownExactly(r.Cwd)+", tier "+r.Tier+":", r.Command)
 	for _, reason := range r.Reasons {
 		blocks = append(blocks, textBlock("Why: "+chat.Sentence(chat.Shown(reason))))
 	}
@@ -246,10 +247,10 @@ func reviewView(at ref, a workflows.ApprovalView, r chat.Review) slack.ModalView
 		blocks = append(blocks, textBlock(e))
 	}
 	if len(r.Env) > 0 {
-		box("Environment changes:", strings.Join(r.Env, "\n"))
+		box("Environment changes:", r.Environment())
 	}
 	for _, f := range r.Files {
-		box("Runs "+chat.Shown(f.Path)+":", f.Text)
+		box("Runs "+chat.ShownExactly(f.Path)+":", f.Text)
 	}
 	for _, n := range r.Notes {
 		blocks = append(blocks, markdownBlocksOf(chat.ShownLines(n))...)
@@ -292,5 +293,14 @@ func editable(a workflows.ApprovalView, r chat.Review) (slack.Block, bool) {
 // reviewFits reports whether a modal can show a review. A command that no input
 // holds is shown as a file.
 func reviewFits(v slack.ModalViewRequest, r chat.Review) bool {
-	return len(v.Blocks.BlockSet) <= maxViewBlocks && length(r.Text()) <= reviewText && length(r.Command) <= maxInput
+	return len(v.Blocks.BlockSet) <= maxViewBlocks && length(r.Text()) <= reviewText && length(r.Command) <= maxInput && labelsFit(r)
+}
+
+// labelsFit reports whether what stands above a box, or in a section, is not cut there.
+func labelsFit(r chat.Review) bool {
+	lines := append([]string{chat.ShownExactly(r.Cwd)}, r.Reasons...)
+	for _, f := range r.Files {
+		lines = append(lines, chat.ShownExactly(f.Path))
+	}
+	return !slices.ContainsFunc(lines, func(l string) bool { return length(l) > maxSection-200 })
 }

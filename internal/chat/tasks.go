@@ -1,0 +1,30 @@
+package chat
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/countersign/countersign/internal/telemetry"
+)
+
+// Tasks are what an adapter works on beside its connection: events, clicks, retries.
+// One that panics ends alone, with an ERROR: else a message that this program has a
+// fault with would end the bot, and be read again after each start.
+type Tasks struct {
+	Log *slog.Logger
+	wg  sync.WaitGroup
+}
+
+// Go runs f beside its caller.
+func (t *Tasks) Go(f func()) {
+	t.wg.Go(func() {
+		var broke *brokeError
+		if errors.As(caught(func() error { f(); return nil }), &broke) {
+			t.Log.Error("Something that arrived could not be worked on, by a fault of this program", telemetry.KeyError, broke, "stack", string(broke.stack))
+		}
+	})
+}
+
+// Wait returns when all that was begun has ended.
+func (t *Tasks) Wait() { t.wg.Wait() }
