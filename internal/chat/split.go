@@ -16,22 +16,26 @@ const noFence = "\u2060"
 
 // SplitMarkdown cuts Markdown into parts of at most size characters (at least 120),
 // between blocks where it can, between lines where it must. A fenced block that is
-// cut is closed in one part and opened again in the next.
-func SplitMarkdown(s string, size int) []string {
+// cut is closed in one part and opened again in the next. A part has at most so many
+// pieces as a platform draws each by itself, such as headings and runs of text; 0 is
+// any number.
+func SplitMarkdown(s string, size, pieces int) []string {
 	var parts []string
 	var part strings.Builder
-	used := 0
+	used, drawn, run := 0, 0, false
 	flush := func() {
 		if t := strings.Trim(part.String(), "\n"); t != "" {
 			parts = append(parts, t)
 		}
 		part.Reset()
-		used = 0
+		used, drawn, run = 0, 0, false
 	}
 	for _, b := range markdownBlocks(tamed(s)) {
 		n := utf8.RuneCountInString(b)
-		if used > 0 && used+n+2 > size {
+		more, runs := piecesOf(b, run)
+		if used > 0 && (used+n+2 > size || pieces > 0 && drawn+more > pieces) {
 			flush()
+			more, runs = piecesOf(b, run)
 		}
 		if n > size {
 			pieces := cutBlock(b, size)
@@ -48,9 +52,29 @@ func SplitMarkdown(s string, size int) []string {
 		}
 		part.WriteString(b)
 		used += n
+		drawn, run = drawn+more, runs
 	}
 	flush()
 	return parts
+}
+
+// piecesOf is how many pieces a block adds to a part, whose last one is a run of text
+// or not: each heading is one, and each rule, and the text between them, with its empty
+// lines.
+func piecesOf(b string, run bool) (n int, runs bool) {
+	lines := strings.Split(b, "\n")
+	if fenceOf(lines[0]) != "" {
+		return 1, false
+	}
+	for _, line := range lines {
+		t := strings.TrimSpace(line)
+		alone := strings.HasPrefix(t, "#") || len(t) > 2 && strings.Trim(t, "-*_ ") == ""
+		if alone || !run {
+			n++
+		}
+		run = !alone
+	}
+	return n, run
 }
 
 // tamed is Markdown whose fenced blocks open with short lines.

@@ -28,7 +28,7 @@ func TestSplitLosesNothing(t *testing.T) {
 		s := strings.Join(rapid.SliceOfN(line, 0, 80).Draw(t, "lines"), "\n")
 		size := rapid.IntRange(60, 300).Draw(t, "size")
 		var got []string
-		for _, p := range SplitMarkdown(s, size) {
+		for _, p := range SplitMarkdown(s, size, 0) {
 			require.LessOrEqual(t, utf8.RuneCountInString(p), size)
 			got = append(got, lines(p)...)
 		}
@@ -51,7 +51,7 @@ func TestAnyMarkdownIsSplit(t *testing.T) {
 			b.WriteString(p + word())
 		}
 		size := rapid.IntRange(120, 600).Draw(t, "size")
-		parts := SplitMarkdown(b.String(), size)
+		parts := SplitMarkdown(b.String(), size, 0)
 		for i, p := range parts {
 			require.LessOrEqual(t, utf8.RuneCountInString(p), size)
 			require.True(t, i == len(parts)-1 || !leftOpen(p), "it leaves a block open:\n%s", p)
@@ -82,17 +82,29 @@ func leftOpen(text string) bool {
 	return fence != ""
 }
 
+// TestPiecesAreBounded: a part has so many headings and runs of text, whether empty lines
+// stand between them or not, and a list is one.
+func TestPiecesAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{strings.Repeat("# Heading\ntext\n\n", 30), strings.Repeat("# Heading\n\ntext\n\n", 30), strings.Repeat("text\n\n---\n\n", 30)} {
+		parts := SplitMarkdown(text, 10000, 40)
+		require.Len(t, parts, 2)
+		require.Equal(t, 40, strings.Count(parts[0], "# Heading")+strings.Count(parts[0], "text")+strings.Count(parts[0], "---"))
+	}
+	require.Len(t, SplitMarkdown(strings.Repeat("- item\n", 100)+"\n```\n# no heading\n# none\n```", 10000, 2), 1)
+}
+
 // TestLongLinesEndBehindWords: prose is not cut within a word.
 func TestLongLinesEndBehindWords(t *testing.T) {
 	t.Parallel()
-	for _, p := range SplitMarkdown(strings.Repeat("boring ", 200), 150) {
+	for _, p := range SplitMarkdown(strings.Repeat("boring ", 200), 150, 0) {
 		require.Equal(t, strings.Repeat("boring ", len(p)/7), p)
 	}
 }
 
 func TestSplitKeepsFences(t *testing.T) {
 	t.Parallel()
-	parts := SplitMarkdown("before\n\n```go\n"+strings.Repeat("a line of code\n", 20)+"```\n\nafter", 120)
+	parts := SplitMarkdown("before\n\n```go\n"+strings.Repeat("a line of code\n", 20)+"```\n\nafter", 120, 0)
 	require.Greater(t, len(parts), 2)
 	for _, p := range parts {
 		require.Zero(t, strings.Count(p, "```")%2, "every part closes what it opens: %q", p)

@@ -54,7 +54,7 @@ func cutFile(text string) string {
 // where it can. Discord's clients count some characters twice.
 func split(s string) []string {
 	for n := shownText; ; n /= 2 {
-		parts := chat.SplitMarkdown(cuttable(s, n), n)
+		parts := chat.SplitMarkdown(cuttable(s, n), n, 0)
 		fits := true
 		for _, p := range parts {
 			fits = fits && size(p) <= shownText

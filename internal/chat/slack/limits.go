@@ -30,6 +30,9 @@ const (
 const (
 	// markdownPart is the length of one part of an answer.
 	markdownPart = maxMarkdown - 1000
+	// markdownPieces is how many headings, blocks of code and runs of text a part may
+	// have: Slack is said to make a block of each, and a message has 50.
+	markdownPieces = 40
 	// maxParts is how many messages an answer may take before it becomes a file.
 	maxParts = 3
 	// shownCommand is the longest command that an approval card shows whole, and

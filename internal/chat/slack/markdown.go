@@ -34,7 +34,7 @@ func markdownContent(key, text string) content {
 		text = "(empty)"
 	}
 	safe := harmless(text)
-	parts := chat.SplitMarkdown(safe, markdownPart)
+	parts := chat.SplitMarkdown(safe, markdownPart, markdownPieces)
 	c := content{}
 	if len(parts) > maxParts {
 		c.file, c.whole = chat.FileName(key), text

@@ -50,7 +50,7 @@ const maxWhispers = 4
 // privateParts renders what one person is told. What is too long is cut: for one
 // person there are no files.
 func privateParts(markdown string) []rendered {
-	parts := chat.SplitMarkdown(harmless(strings.TrimSpace(chat.Prose(markdown))), markdownPart)
+	parts := chat.SplitMarkdown(harmless(strings.TrimSpace(chat.Prose(markdown))), markdownPart, markdownPieces)
 	if len(parts) > maxWhispers {
 		parts = parts[:maxWhispers]
 		parts[maxWhispers-1] += "\n\n*The rest is left out.*"

@@ -44,7 +44,7 @@ func textView(title, markdown string) slack.ModalViewRequest {
 // as mrkdwn, in which code spans are written the same way.
 func markdownBlocksOf(markdown string) []slack.Block {
 	var blocks []slack.Block
-	for _, p := range chat.SplitMarkdown(markdown, maxSection/5) { // escaping may make five characters of one
+	for _, p := range chat.SplitMarkdown(markdown, maxSection/5, 0) { // escaping may make five characters of one
 		p = escape(strings.ReplaceAll(p, "**", "*"))
 		blocks = append(blocks, slack.NewSectionBlock(slack.NewTextBlockObject(slack.MarkdownType, p, false, false), nil, nil))
 	}
