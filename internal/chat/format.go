@@ -29,7 +29,7 @@ func PlainStyle(loc *time.Location) Style {
 	return Style{
 		Clock:    func(t time.Time) string { return t.In(loc).Format("15:04") },
 		Exact:    func(t time.Time) string { return t.In(loc).Format("15:04:05") },
-		Person:   func(a workflows.Actor) string { return Shown(a.Label()) },
+		Person:   func(a workflows.Actor) string { return ShownName(a.Label()) },
 		Approver: plainApprover,
 	}
 }
@@ -134,6 +134,10 @@ func Count(n int, one, many string) string {
 func Shown(s string) string {
 	return strings.Join(strings.Fields(ShownLines(s)), " ")
 }
+
+// ShownName is a name in a line of ours, in which two backticks make code of what stands
+// between them.
+func ShownName(s string) string { return strings.ReplaceAll(Shown(s), "`", "'") }
 
 // ShownExactly is like [Shown] and keeps spacing, so that two different texts look
 // different: line breaks and tabs are escaped, too.

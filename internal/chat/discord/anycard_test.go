@@ -120,7 +120,7 @@ func checkRequest(t *rapid.T, m discordfake.Message, a workflows.ApprovalView, p
 }
 
 // inlineCode is code within a line as Discord's client reads it.
-var inlineCode = regexp.MustCompile("(?:`[^`\n]+`|`` (?:[^`]|`[^`])*? ``)")
+var inlineCode = regexp.MustCompile("(?:`[^`\n]+`|`` (?:[^`]|`[^`])*?`? ``)")
 
 // apartFromCode takes a text apart: what is not code, escaped characters left out, and
 // the blocks of code.

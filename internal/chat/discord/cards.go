@@ -51,12 +51,9 @@ func draw(c chat.Content, roles []role, pings bool) card {
 // mentions, which ping nobody unless the message says so.
 func inkStyle(i *ink) chat.Style {
 	return chat.Style{
-		Clock: func(t time.Time) string { return i.add(fmt.Sprintf("<t:%d:t>", t.Unix())) },
-		Exact: func(t time.Time) string { return i.add(fmt.Sprintf("<t:%d:T>", t.Unix())) },
-		// A backtick in a name would make code of what stands up to the next one.
-		Person: func(a workflows.Actor) string {
-			return cut(strings.ReplaceAll(chat.Shown(a.Label()), "`", "'"), nameShown)
-		},
+		Clock:  func(t time.Time) string { return i.add(fmt.Sprintf("<t:%d:t>", t.Unix())) },
+		Exact:  func(t time.Time) string { return i.add(fmt.Sprintf("<t:%d:T>", t.Unix())) },
+		Person: func(a workflows.Actor) string { return cut(chat.ShownName(a.Label()), nameShown) },
 		Approver: func(id string) string {
 			if isID(id) {
 				return i.add("<@" + id + ">")
@@ -68,7 +65,7 @@ func inkStyle(i *ink) chat.Style {
 
 // named is an approver's name, as it was configured.
 func named(approver string) string {
-	return "@" + cut(chat.Shown(strings.TrimPrefix(approver, "@")), nameShown)
+	return "@" + cut(chat.ShownName(strings.TrimPrefix(approver, "@")), nameShown)
 }
 
 // approver names somebody of an approver set: as a mention, which pings only

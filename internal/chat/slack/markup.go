@@ -56,7 +56,7 @@ func (m *markup) style() chat.Style {
 	return chat.Style{
 		Clock:  func(t time.Time) string { return m.add(mark{at: t, format: "{time}"}) },
 		Exact:  func(t time.Time) string { return m.add(mark{at: t, format: "{time_secs}"}) },
-		Person: func(a workflows.Actor) string { return cut(chat.Shown(a.Label()), nameShown) },
+		Person: func(a workflows.Actor) string { return cut(chat.ShownName(a.Label()), nameShown) },
 		Approver: func(name string) string {
 			if name == "*" {
 				return "everybody"
@@ -80,7 +80,7 @@ func (m *markup) style() chat.Style {
 
 // named is an approver's name, as it was configured.
 func named(approver string) string {
-	return "@" + cut(chat.Shown(strings.TrimPrefix(approver, "@")), nameShown)
+	return "@" + cut(chat.ShownName(strings.TrimPrefix(approver, "@")), nameShown)
 }
 
 // pieces takes a text apart.
