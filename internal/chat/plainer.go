@@ -16,8 +16,8 @@ import (
 // Trying it again as it is leads nowhere.
 var ErrRefused = errors.New("the chat service refuses the message as it is")
 
-// brokeError is a panic: of a poster, which what a message holds cannot be rendered by,
-// or of what works on an event.
+// brokeError is a panic: of a poster that cannot render what a message holds, or of what
+// works on an event.
 type brokeError struct {
 	value any
 	stack []byte
@@ -41,6 +41,16 @@ func caught(f func() error) (err error) {
 	return f()
 }
 
+// whatBroke is an error for the log, of a panic with where it was.
+func whatBroke(err error) []any {
+	attrs := []any{telemetry.KeyError, err}
+	var broke *brokeError
+	if errors.As(err, &broke) {
+		attrs = append(attrs, "stack", string(broke.stack))
+	}
+	return attrs
+}
+
 // written writes a message, in plainer and plainer forms where it cannot be rendered,
 // or is refused, as it is: people see that there is something, and the session goes
 // on.
@@ -50,14 +60,8 @@ func written(log *slog.Logger, c Content, write func(Content) error) error {
 		if !hopeless(err) {
 			return err
 		}
-		attrs := []any{
-			telemetry.KeyWorkflowID, c.WorkflowID, "key", c.View.Key, "kind", c.View.Kind, "version", c.View.Version, telemetry.KeyError, err,
-		}
-		var broke *brokeError
-		if errors.As(err, &broke) {
-			attrs = append(attrs, "stack", string(broke.stack))
-		}
-		log.Error("A message cannot be shown as it is; it is shown in a plainer form", attrs...)
+		log.Error("A message cannot be shown as it is; it is shown in a plainer form", append(whatBroke(err),
+			telemetry.KeyWorkflowID, c.WorkflowID, "key", c.View.Key, "kind", c.View.Kind, "version", c.View.Version)...)
 		err = caught(func() error { return write(form(c)) })
 	}
 	return err

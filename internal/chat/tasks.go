@@ -1,11 +1,8 @@
 package chat
 
 import (
-	"errors"
 	"log/slog"
 	"sync"
-
-	"github.com/countersign/countersign/internal/telemetry"
 )
 
 // Tasks are what an adapter works on beside its connection: events, clicks, retries.
@@ -19,9 +16,8 @@ type Tasks struct {
 // Go runs f beside its caller.
 func (t *Tasks) Go(f func()) {
 	t.wg.Go(func() {
-		var broke *brokeError
-		if errors.As(caught(func() error { f(); return nil }), &broke) {
-			t.Log.Error("Something that arrived could not be worked on, by a fault of this program", telemetry.KeyError, broke, "stack", string(broke.stack))
+		if err := caught(func() error { f(); return nil }); err != nil {
+			t.Log.Error("Something that arrived could not be worked on, by a fault of this program", whatBroke(err)...)
 		}
 	})
 }

@@ -183,11 +183,11 @@ func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 	}
 	a := &App{
 		cfg: cfg, dep: dep, api: client, log: dep.Log.With(telemetry.KeyPlatform, workflows.PlatformDiscord),
-		wg:     chat.Tasks{Log: dep.Log.With(telemetry.KeyPlatform, workflows.PlatformDiscord)},
 		places: newMemory[channel](), walls: newMemory[channel](), taken: newMemory[taken](), hinted: newMemory[bool](), named: newMemory[bool](), asked: newMemory[string](), roots: newMemory[bool](),
 		work: make(chan struct{}, handlers), waiting: newMemory[bool](), retries: make(chan struct{}, maxWaiting),
 		closing: make(chan struct{}), entity: regexp.MustCompile(entityPattern),
 	}
+	a.wg.Log = a.log
 	if a.self, err = client.identify(ctx); err != nil {
 		return nil, err
 	}

@@ -192,10 +192,10 @@ func Connect(ctx context.Context, cfg Config, dep Deps) (*App, error) {
 	}
 	a := &App{
 		cfg: cfg, dep: dep, api: newAPI(cfg, dep.HTTP), log: dep.Log.With(telemetry.KeyPlatform, workflows.PlatformSlack),
-		wg:    chat.Tasks{Log: dep.Log.With(telemetry.KeyPlatform, workflows.PlatformSlack)},
 		taken: newMemory[string, bool](), roots: newMemory[string, bool](), opened: newMemory[string, bool](), members: newMemory[string, bool](), answers: newMemory[string, string](), shared: newMemory[string, map[string]bool](),
 		waiting: newMemory[string, bool](), retries: make(chan struct{}, maxWaiting), closing: make(chan struct{}),
 	}
+	a.wg.Log = a.log
 	id, _, err := a.api.identify(ctx)
 	if err != nil {
 		return nil, err
